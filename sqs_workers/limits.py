@@ -1,0 +1,57 @@
+"""The limits of Amazon SQS that the library relies on, each with the page that states it."""
+
+from __future__ import annotations
+
+__all__ = [
+    "DEFAULT_VISIBILITY_TIMEOUT",
+    "MAX_ATTRIBUTES",
+    "MAX_BATCH_ENTRIES",
+    "MAX_DELAY_SECONDS",
+    "MAX_ID_LENGTH",
+    "MAX_IN_FLIGHT_STANDARD",
+    "MAX_MESSAGE_BYTES",
+    "MAX_QUEUE_NAME_LENGTH",
+    "MAX_VISIBILITY_TIMEOUT",
+    "MAX_WAIT_SECONDS",
+]
+
+
+MAX_BATCH_ENTRIES = 10
+"""Entries of a batch call, and messages of one receive.
+https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatch.html"""
+
+MAX_MESSAGE_BYTES = 1_048_576
+"""Bytes of one message, and of all messages of one batch: body plus names, types and values of attributes.
+https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html"""
+
+MAX_ATTRIBUTES = 10
+"""Message attributes of one message.
+https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-message-metadata.html"""
+
+MAX_DELAY_SECONDS = 900
+"""Seconds that a message, or every message of a queue, may be delayed (15 minutes).
+https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-delay-queues.html"""
+
+MAX_VISIBILITY_TIMEOUT = 43_200
+"""Seconds from receipt that a message may stay in flight (12 hours).
+https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html"""
+
+DEFAULT_VISIBILITY_TIMEOUT = 30
+"""Seconds that a received message is hidden on a queue created without other settings.
+https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html"""
+
+MAX_WAIT_SECONDS = 20
+"""Seconds that one receive may wait for a message to arrive.
+https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-short-and-long-polling.html"""
+
+MAX_IN_FLIGHT_STANDARD = 120_000
+"""Messages of a standard queue that may be in flight at once.
+https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html"""
+
+MAX_ID_LENGTH = 128
+"""Characters of a deduplication id or message group id.
+https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html"""
+
+MAX_QUEUE_NAME_LENGTH = 80
+"""Characters of a queue name: letters, digits, ``-`` and ``_``; a FIFO queue ends with ``.fifo``.
+https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-queues.html"""
