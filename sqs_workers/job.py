@@ -1,0 +1,71 @@
+"""The job that is being run, for handlers and middleware."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from sqs_workers.messages import Message
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["CURRENT_JOB", "Job", "current_job"]
+
+
+class Job:
+    """A named call that a worker is about to run or is running.
+
+    :ivar message: the message that carries it.
+    :ivar queue_name: name of the queue as ``env.queue(...)`` takes it.
+    :ivar name: name under which the processor is registered; empty on a raw queue.
+    :ivar kwargs: decoded arguments; empty before decoding and on a raw queue.
+    :ivar context: the sender's context, a mapping.
+    """
+
+    __slots__ = ("context", "kwargs", "message", "name", "queue_name")
+
+    def __init__(
+        self,
+        message: Message,
+        *,
+        queue_name: str,
+        name: str = "",
+        kwargs: dict[str, Any] | None = None,
+        context: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.message = message
+        self.queue_name = queue_name
+        self.name = name
+        self.kwargs: dict[str, Any] = {} if kwargs is None else kwargs
+        self.context: Any = {} if context is None else context
+
+    def __repr__(self) -> str:
+        return f"<Job {self.queue_name}.{self.name} {self.message.message_id}>"
+
+    @property
+    def message_id(self) -> str:
+        """Id that SQS gave the message."""
+        return self.message.message_id
+
+    @property
+    def receive_count(self) -> int:
+        """Which attempt this is, counted by SQS from 1."""
+        return self.message.receive_count
+
+    @property
+    def lost(self) -> bool:
+        """Whether the worker's hold on the message is lost, so that another may run it too."""
+        return self.message.lost
+
+    def change_visibility(self, seconds: int) -> None:
+        """Hide the message for ``seconds`` from now (0 to 43,200). The heartbeat never shortens it."""
+        self.message.change_visibility(seconds)
+
+
+CURRENT_JOB: ContextVar[Job | None] = ContextVar("sqs_workers_current_job", default=None)
+
+
+def current_job() -> Job | None:
+    """The job that this thread or task runs, or ``None`` outside of one."""
+    return CURRENT_JOB.get()

@@ -1,0 +1,17 @@
+"""How the library talks to SQS."""
+
+from sqs_workers.transport.boto3_client import Boto3Transport
+from sqs_workers.transport.errors import ErrorKind, classify, classify_code, error_code
+from sqs_workers.transport.protocol import EntryError, ReceiveOptions, SendResult, Transport
+
+__all__ = [
+    "Boto3Transport",
+    "EntryError",
+    "ErrorKind",
+    "ReceiveOptions",
+    "SendResult",
+    "Transport",
+    "classify",
+    "classify_code",
+    "error_code",
+]
