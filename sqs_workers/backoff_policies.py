@@ -96,7 +96,7 @@ class ExponentialBackoff(BackoffPolicy):
         try:
             growth = self.multiplier * float(self.base) ** failures_before
         except OverflowError:
-            growth = math.inf
+            growth = math.inf if self.multiplier else 0
         return min(self.min_visibility_timeout + growth, self.max_visibility_timeout)
 
     def get_visibility_timeout(self, message: Any) -> int:
@@ -141,7 +141,7 @@ def _to_seconds(value: float) -> int:
     return round(min(max(value, 0), MAX_VISIBILITY_TIMEOUT))
 
 
-def _non_negative(name: str, value: float) -> float:
+def _non_negative(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
         raise ConfigurationError(f"{name} must be a number of 0 or more, not {value!r}")
     return value
