@@ -12,7 +12,23 @@ if TYPE_CHECKING:
     from sqs_workers.messages import Message
     from sqs_workers.outcome import Outcome
 
-__all__ = ["BatchSettings", "Handler", "Source"]
+__all__ = ["BatchSettings", "Handler", "JobPolicies", "Source"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobPolicies:
+    """What decides about a job besides its own code.
+
+    :param backoff: policy for failures and retries that name no delay of their own.
+    :param failure_policy: what happens to jobs that have failed for good.
+    :param max_attempts: attempts, counted by SQS's receive count, or ``None`` for the redrive policy alone.
+    :param timeout: seconds that the job may run, or ``None`` for no limit.
+    """
+
+    backoff: Any
+    failure_policy: FailurePolicy = field(default_factory=Leave)
+    max_attempts: int | None = None
+    timeout: float | None = None
 
 
 class Handler(Protocol):
@@ -20,6 +36,10 @@ class Handler(Protocol):
 
     def job_name(self, message: Message) -> str:
         """Name of the job that the message carries; empty if it names none. For hooks and logs."""
+        ...
+
+    def policies(self, message: Message) -> JobPolicies:
+        """The policies of the job that the message carries; those of the queue if it names no known job."""
         ...
 
     def is_async(self, message: Message) -> bool:
@@ -68,10 +88,6 @@ class Source:
     :param heartbeat: seconds between extensions; ``None`` for a third of the visibility timeout, 0 for none.
     :param heartbeat_visibility: seconds that an extension hides the message for, or ``None`` for the
         visibility timeout.
-    :param timeout: seconds that a job may run, or ``None`` for no limit.
-    :param backoff: policy for failures and retries that name no delay of their own.
-    :param failure_policy: what happens to jobs that have failed for good.
-    :param max_attempts: attempts, counted by SQS's receive count, or ``None`` for the redrive policy alone.
     :param batch: settings of a batch handler, or ``None`` for one job at a time.
     :param circuit: when to pause the queue because of what its jobs raise (see ``worker.circuit``).
     :param system_attributes: system attributes to ask for, besides those that the engine needs itself.
@@ -82,16 +98,12 @@ class Source:
     resolve_url: Callable[[], str]
     handler: Handler
     resolve_target: Callable[[str], str]
-    backoff: Any
     fifo: bool = False
     weight: int = 1
     wait_seconds: int = 10
     visibility_timeout: int | None = None
     heartbeat: float | None = None
     heartbeat_visibility: int | None = None
-    timeout: float | None = None
-    failure_policy: FailurePolicy = field(default_factory=Leave)
-    max_attempts: int | None = None
     batch: BatchSettings | None = None
     circuit: Any = None
     system_attributes: Sequence[str] = ()
