@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from markdown import Block, anchors, blocks, links
+from pages import Block, anchors, blocks, links
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from markdown import anchors, blocks, links, marked_command
+from pages import anchors, blocks, links, marked_command
 
 PAGE = """\
 # A page, with `code`
