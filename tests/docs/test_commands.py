@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pages import marked_command
+from tests.docs.pages import marked_command
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 README = ROOT / "README.md"

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from pages import Block, anchors, blocks, links
+
+from tests.docs.pages import Block, anchors, blocks, links
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pages import anchors, blocks, links, marked_command
+
+from tests.docs.pages import anchors, blocks, links, marked_command
 
 PAGE = """\
 # A page, with `code`
