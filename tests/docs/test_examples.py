@@ -17,7 +17,8 @@ TIMEOUT = 50
 def environment() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     # An example that forgets the memory backend fails at once instead of calling AWS.
-    return {**kept, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error", "AWS_EC2_METADATA_DISABLED": "true"}
+    warnings = "error,ignore:Boto3 will no longer support Python"
+    return {**kept, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": warnings, "AWS_EC2_METADATA_DISABLED": "true"}
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
