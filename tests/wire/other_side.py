@@ -13,10 +13,9 @@ import sys
 import uuid
 from decimal import Decimal
 
+from sqs_workers import RawQueue, SQSEnv
 from sqs_workers.batching import BatchMessages
 from sqs_workers.shutdown_policies import IdleShutdown
-
-from sqs_workers import RawQueue, SQSEnv
 
 PREFIX = "compat_"
 CODECS = ["json", "pickle", "pickle_compat"]
