@@ -72,6 +72,11 @@ class Sqs:
         assert seconds <= LONGEST_REAL_WAIT, "a case that needs more time must be marked memory_only"
         threading.Event().wait(seconds)
 
+    def propagate(self, seconds: float = 60) -> None:
+        """Let pass what AWS may take to carry a change out, and emulators do at once."""
+        if self.clock is not None:
+            self.clock.advance(seconds)
+
     def eventually(self, call: Callable[[], T]) -> T:
         """What ``call`` returns as soon as that is true; on the wire asked again for a few seconds."""
         deadline = time.monotonic() + PATIENCE_SECONDS
