@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,12 @@ def case_name(item: pytest.Function) -> tuple[str, str]:
     return f"{item.originalname}[{others}]" if others else item.originalname, backend
 
 
+def listed(table: Mapping[str, Mapping[str, str]], backend: str, case: str) -> str | None:
+    """The reason listed for a case, or for all cases of its function."""
+    reasons = table.get(backend, {})
+    return reasons.get(case) or reasons.get(case.partition("[")[0])
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE not in item.path.parents or not isinstance(item, pytest.Function):
@@ -45,9 +51,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "sqs" not in getattr(getattr(item, "callspec", None), "params", {}):
             continue
         case, backend = case_name(item)
-        if reason := NOT_RUN.get(backend, {}).get(case):
+        if reason := listed(NOT_RUN, backend, case):
             item.add_marker(pytest.mark.xfail(reason=reason, run=False, strict=True))
-        elif reason := KNOWN_ERRORS.get(backend, {}).get(case):
+        elif reason := listed(KNOWN_ERRORS, backend, case):
             item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
 
 

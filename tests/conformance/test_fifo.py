@@ -108,12 +108,11 @@ def test_sequence_numbers_grow_and_come_with_the_message(sqs: Sqs) -> None:
     assert [int(number) for number in sent] == sorted({int(number) for number in sent})
 
 
-@documented(guide("FIFO-key-terms"))
-def test_a_sequence_number_has_20_digits_of_at_most_128_bits(sqs: Sqs) -> None:
+@documented(api("SendMessage"))
+def test_a_sequence_number_is_large_and_has_128_bits_at_most(sqs: Sqs) -> None:
     url = sqs.fifo(by_content=True)
-    number = sqs.send(url, MessageGroupId="g")["SequenceNumber"]
-    assert number.isdigit()
-    assert len(number) == 20
+    number = int(sqs.send(url, MessageGroupId="g")["SequenceNumber"])
+    assert 2**32 < number < 2**128
 
 
 @documented(api("ReceiveMessage"))
