@@ -16,7 +16,7 @@ OPERATIONS = ["send_message_batch", "delete_message_batch", "change_message_visi
 def entry(operation: str, entry_id: str) -> dict[str, Any]:
     if operation == "send_message_batch":
         return {"Id": entry_id, "MessageBody": f"body of {entry_id}"}
-    made: dict[str, Any] = {"Id": entry_id, "ReceiptHandle": "receipt"}
+    made: dict[str, Any] = {"Id": entry_id, "ReceiptHandle": f"receipt-{entry_id}"}
     if operation == "change_message_visibility_batch":
         made["VisibilityTimeout"] = 1
     return made

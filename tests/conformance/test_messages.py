@@ -87,9 +87,8 @@ def test_receive_never_returns_more_than_asked_for(sqs: Sqs) -> None:
 def test_receive_refuses_a_parameter_out_of_range(sqs: Sqs, name: str, value: int) -> None:
     url = sqs.queue()
     sqs.send(url)
-    with sqs.refused("InvalidParameterValue") as caught:
+    with sqs.refused("InvalidParameterValue"):
         sqs.receive(url, **{name: value})
-    assert name in str(caught.value)
 
 
 # What a message may hold

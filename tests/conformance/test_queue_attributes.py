@@ -66,9 +66,8 @@ def test_both_ends_of_a_range_are_accepted_on_create_and_on_set(sqs: Sqs, name: 
 @documented(api("CreateQueue"))
 @pytest.mark.parametrize(("name", "value"), OUTSIDE)
 def test_a_value_out_of_range_is_refused_on_create(sqs: Sqs, name: str, value: int) -> None:
-    with sqs.refused("InvalidAttributeValue", modeled="InvalidAttributeValue") as caught:
+    with sqs.refused("InvalidAttributeValue", modeled="InvalidAttributeValue"):
         sqs.queue(**{name: str(value)})
-    assert name in str(caught.value)
 
 
 @documented(api("SetQueueAttributes"))

@@ -93,9 +93,8 @@ def test_creating_a_queue_again_without_attributes_returns_its_url(sqs: Sqs) -> 
 def test_creating_a_queue_again_with_another_value_is_refused_and_changes_nothing(sqs: Sqs) -> None:
     name = sqs.name()
     url = sqs.client.create_queue(QueueName=name, Attributes={"DelaySeconds": "1"})["QueueUrl"]
-    with sqs.refused("QueueAlreadyExists", modeled="QueueNameExists") as caught:
+    with sqs.refused("QueueAlreadyExists", modeled="QueueNameExists"):
         sqs.client.create_queue(QueueName=name, Attributes={"DelaySeconds": "2"})
-    assert "DelaySeconds" in str(caught.value)
     assert sqs.attributes(url, "DelaySeconds") == {"DelaySeconds": "1"}
 
 
