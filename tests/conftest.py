@@ -16,8 +16,12 @@ LEAK_PATIENCE_SECONDS = 5.0
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "documented(url): the AWS page that states what the conformance case checks")
-    config.addinivalue_line("markers", "memory_only(reason): a conformance case that emulators cannot run, and why")
+    config.addinivalue_line(
+        "markers", "documented(url): the AWS page that states what the conformance case checks"
+    )
+    config.addinivalue_line(
+        "markers", "memory_only(reason): a conformance case that emulators cannot run, and why"
+    )
 
 
 @pytest.fixture(autouse=True)

@@ -49,14 +49,14 @@ SERVER_PIDS: set[int] = set()
 
 
 class EndpointSession:
-    """A boto3 session whose clients and resources all talk to one endpoint, with credentials that open nothing."""
+    """A boto3 session whose clients and resources talk to one endpoint, with credentials of no use."""
 
     def __init__(self, endpoint: str) -> None:
         import boto3
 
         self.endpoint = endpoint
         self.region_name = REGION
-        self._session = boto3.session.Session(
+        self._session: Any = boto3.session.Session(
             aws_access_key_id="testing", aws_secret_access_key="testing", region_name=REGION
         )
 
@@ -188,7 +188,12 @@ def start_ministack() -> Iterator[str]:
     script = Path(sys.executable).with_name("ministack")
     as_module = importlib.util.find_spec("ministack.__main__") is not None
     command = [sys.executable, "-m", "ministack"] if as_module else [str(script)]
-    environment = {"BIND_HOST": HOST, "GATEWAY_PORT": str(port), "MINISTACK_HOST": HOST, "PYTHONWARNINGS": "ignore"}
+    environment = {
+        "BIND_HOST": HOST,
+        "GATEWAY_PORT": str(port),
+        "MINISTACK_HOST": HOST,
+        "PYTHONWARNINGS": "ignore",
+    }
     with _serve(command, port, environment, "/_ministack/health") as endpoint:
         yield endpoint
 

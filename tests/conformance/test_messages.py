@@ -168,7 +168,9 @@ def test_message_system_attributes_do_not_count_towards_the_size(sqs: Sqs) -> No
     url = sqs.queue(MaximumMessageSize="1024")
     trace = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1"
     sqs.send(
-        url, "b" * 1024, MessageSystemAttributes={"AWSTraceHeader": {"DataType": "String", "StringValue": trace}}
+        url,
+        "b" * 1024,
+        MessageSystemAttributes={"AWSTraceHeader": {"DataType": "String", "StringValue": trace}},
     )
     assert sqs.receive_one(url)["Attributes"]["AWSTraceHeader"] == trace
 
