@@ -31,6 +31,8 @@ __all__ = [
     "free_port",
     "ministack_endpoint",
     "moto_endpoint",
+    "require_ministack",
+    "require_moto",
     "reset_ministack",
     "reset_moto",
     "server_absent",
@@ -104,6 +106,18 @@ def server_absent(package: str, install: str) -> NoReturn:
     if os.environ.get("CI"):
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason)
+
+
+def require_moto() -> None:
+    """Skip, or fail in CI, unless moto and what its server needs are installed."""
+    if not (_is_installed("moto") and _is_installed("flask")):
+        server_absent("moto", "'moto[server]'")
+
+
+def require_ministack() -> None:
+    """Skip, or fail in CI, unless MiniStack is installed."""
+    if not _is_installed("ministack"):
+        server_absent("ministack", "ministack")
 
 
 def _is_installed(module: str) -> bool:
@@ -211,8 +225,7 @@ def reset_ministack(endpoint: str) -> None:
 @pytest.fixture(scope="session")
 def moto_endpoint() -> Iterator[str]:
     """URL of a moto server that lives as long as the test session."""
-    if not (_is_installed("moto") and _is_installed("flask")):
-        server_absent("moto", "'moto[server]'")
+    require_moto()
     with start_moto() as endpoint:
         yield endpoint
 
@@ -220,7 +233,6 @@ def moto_endpoint() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def ministack_endpoint() -> Iterator[str]:
     """URL of a MiniStack that lives as long as the test session."""
-    if not _is_installed("ministack"):
-        server_absent("ministack", "ministack")
+    require_ministack()
     with start_ministack() as endpoint:
         yield endpoint

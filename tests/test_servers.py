@@ -5,11 +5,23 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import pytest
 
 from tests.leaks import child_processes, leaked_processes, leaked_threads
-from tests.servers import boto_session, reset_ministack, reset_moto, server_absent, wire_client
+from tests.servers import (
+    boto_session,
+    require_ministack,
+    require_moto,
+    reset_ministack,
+    reset_moto,
+    server_absent,
+    start_ministack,
+    start_moto,
+    wire_client,
+)
 
 
 def test_an_absent_server_skips_on_a_laptop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,17 +49,27 @@ def test_a_session_makes_clients_and_resources_of_the_endpoint(
     assert [message.body for message in queue.receive_messages()] == ["body"]
 
 
-def test_moto_and_ministack_can_be_reset() -> None:
-    pytest.importorskip("moto")
-    pytest.importorskip("ministack")
-    from tests.servers import start_ministack, start_moto
-
-    for start, reset in ((start_moto, reset_moto), (start_ministack, reset_ministack)):
-        with start() as endpoint:
-            client = wire_client(endpoint)
-            client.create_queue(QueueName="queue")
-            reset(endpoint)
-            assert not client.list_queues().get("QueueUrls")
+@pytest.mark.wire
+@pytest.mark.parametrize(
+    ("require", "start", "reset"),
+    [
+        pytest.param(require_moto, start_moto, reset_moto, id="moto"),
+        pytest.param(require_ministack, start_ministack, reset_ministack, id="ministack"),
+    ],
+)
+def test_a_server_of_its_own_can_be_reset_and_ends_with_its_block(
+    require: Callable[[], None],
+    start: Callable[[], AbstractContextManager[str]],
+    reset: Callable[[str], None],
+) -> None:
+    require()
+    before = child_processes()
+    with start() as endpoint:
+        client = wire_client(endpoint)
+        client.create_queue(QueueName="queue")
+        reset(endpoint)
+        assert not client.list_queues().get("QueueUrls")
+    assert child_processes() == before
 
 
 def test_a_thread_that_stays_is_found() -> None:

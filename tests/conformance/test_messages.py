@@ -102,7 +102,11 @@ def test_an_empty_body_is_refused(sqs: Sqs) -> None:
 
 
 @documented(api("SendMessage"))
-@pytest.mark.parametrize("character", ["\x00", "\x08", "\x0b", "\x1f", "\ufffe", "\uffff"], ids=ascii)
+@pytest.mark.parametrize(
+    "character",
+    ["\x00", "\x08", "\x0b", "\x1f", "\ufffe", "\uffff"],
+    ids=lambda character: f"U+{ord(character):04X}",
+)
 def test_characters_outside_of_the_allowed_set_are_refused(sqs: Sqs, character: str) -> None:
     url = sqs.queue()
     with sqs.refused("InvalidMessageContents", modeled="InvalidMessageContents"):
