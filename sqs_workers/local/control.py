@@ -31,6 +31,7 @@ class Control:
     ``DELETE /_local/faults`` let every call through
     ``POST /_local/latency``  ``{"seconds": 0.01}``
     ``POST /_local/clock``    ``{"advance": 30}``: move the backend's clock forward
+    ``POST /_local/pause``    ``{"queue": "mail", "paused": true}``: receives find nothing until it is false
     ``POST /_local/reset``    queues, messages and faults gone, latency as at start, counters at zero
     ========================  ======================================================================
     """
@@ -48,6 +49,7 @@ class Control:
             ("DELETE", "faults"): self._clear_faults,
             ("POST", "latency"): self._set_latency,
             ("POST", "clock"): self._advance,
+            ("POST", "pause"): self._pause,
             ("POST", "reset"): self._reset,
         }
 
@@ -60,26 +62,26 @@ class Control:
         if request.method == "POST" and request.content_type != "application/json":
             return _json({"error": "Send this as application/json."}, 415)
         try:
-            body = await request.content.read()
-            values = json.loads(body) if body else {}
-            if not isinstance(values, dict):
-                raise ValueError("the body is not a JSON object")
-            return _json(route(values))
-        except (ValueError, TypeError) as error:
+            return _json(route(_object(await request.content.read())))
+        except (ValueError, _NotUnderstoodError) as error:
             return _json({"error": str(error)}, 400)
 
     def _set_faults(self, values: dict[str, Any]) -> dict[str, Any]:
         _only(values, "rules", "seed", "add")
+        given, seed = values.get("rules", []), values.get("seed")
+        if not isinstance(given, list) or not all(isinstance(rule, (str, dict)) for rule in given):
+            raise _NotUnderstoodError("'rules' is a list of fault rules")
+        if seed is not None and not isinstance(seed, int):
+            raise _NotUnderstoodError(f"'seed' is a whole number, not {seed!r}")
         rules = [
-            FaultRule.parse(rule) if isinstance(rule, str) else FaultRule.from_dict(rule)
-            for rule in values.get("rules", [])
+            FaultRule.parse(rule) if isinstance(rule, str) else FaultRule.from_dict(rule) for rule in given
         ]
         plan = self._endpoint.faults
         if values.get("add"):
             for rule in rules:
                 plan.add(rule)
         else:
-            plan.set(rules, seed=values.get("seed"))
+            plan.set(rules, seed=seed)
         return {"rules": plan.happened()}
 
     def _clear_faults(self, values: dict[str, Any]) -> dict[str, Any]:
@@ -95,12 +97,31 @@ class Control:
         _only(values, "advance")
         return {"time": self._endpoint.backend.advance(_seconds(values, "advance"))}
 
+    def _pause(self, values: dict[str, Any]) -> dict[str, Any]:
+        _only(values, "queue", "paused")
+        queue, paused = values.get("queue"), values.get("paused", True)
+        if not isinstance(queue, str) or not isinstance(paused, bool):
+            raise _NotUnderstoodError("'queue' is the name of a queue, and 'paused' true or false")
+        self._endpoint.backend.pause(queue, paused)
+        return {"queue": queue, "paused": paused}
+
     def _reset(self, values: dict[str, Any]) -> dict[str, Any]:
         self._endpoint.backend.reset()
         self._endpoint.faults.clear()
         self._endpoint.latency = self._latency_at_start
         self._endpoint.stats.clear()
         return {"status": "ok"}
+
+
+class _NotUnderstoodError(Exception):
+    """A control request with a body of the wrong form."""
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    values = json.loads(body) if body else {}
+    if not isinstance(values, dict):
+        raise _NotUnderstoodError("the body is not a JSON object")
+    return values
 
 
 def _only(values: dict[str, Any], *names: str) -> None:

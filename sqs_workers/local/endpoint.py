@@ -81,7 +81,7 @@ class Endpoint:
             result = await self.backend.perform(operation, params, request.host)
         if rule is not None and failed:
             result = {**result, "Failed": [*result.get("Failed", ()), *failed]}
-        self.stats.executed(operation, queue, result, arrived)
+        self.stats.executed(operation, queue, result)
         if latency:
             # Time spent in a long poll is no part of the latency.
             waited = time.monotonic() - began
@@ -96,7 +96,11 @@ class Endpoint:
         return web.Response(body=body, headers=headers)
 
     async def _prevent(self, request: web.BaseRequest, rule: FaultRule) -> bool:
-        """Keep a call from being executed if ``rule`` wants that; ``True``: there is nobody left to answer."""
+        """Keep a call from being executed if ``rule`` wants that.
+
+        :returns: ``True`` if the connection is gone: there is nobody left to answer.
+        :raises RefusedError: if the call is refused.
+        """
         refused = refusal(rule)
         if refused is not None:
             raise RefusedError(refused)

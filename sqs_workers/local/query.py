@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache
 from typing import Any
 from urllib.parse import parse_qsl
 from xml.sax.saxutils import escape
@@ -82,7 +82,7 @@ class QueryWire:
         ).encode()
 
 
-@lru_cache(maxsize=None)
+@cache
 def _operations() -> frozenset[str]:
     return frozenset(service_model().operation_names)
 
@@ -98,7 +98,7 @@ def _plant(tree: _Tree, name: str, value: str) -> None:
 
 
 def _structure(shape: Any, tree: _Tree, operation: str) -> dict[str, Any]:
-    params = {}
+    params: dict[str, Any] = {}
     for name, member in shape.members.items():
         if member.type_name == "list":
             # An older SDK sends AttributeName for what is AttributeNames; entries carry the operation's name.
@@ -109,7 +109,8 @@ def _structure(shape: Any, tree: _Tree, operation: str) -> dict[str, Any]:
             prefix, key = _MAPS[name]
             if prefix in tree:
                 params[name] = {
-                    item[key]: _value(member.value, item["Value"], operation) for item in _numbered(tree[prefix])
+                    item[key]: _value(member.value, item["Value"], operation)
+                    for item in _numbered(tree[prefix])
                 }
         elif name in tree:
             params[name] = _value(member, tree[name], operation)
@@ -166,5 +167,3 @@ def _list_element(name: str, operation: str) -> str:
     if name == "Failed":
         return "BatchResultErrorEntry"
     return _ELEMENTS.get(name, name)
-
-

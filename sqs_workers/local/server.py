@@ -105,7 +105,7 @@ class LocalServer:
         host: str = "127.0.0.1",
     ) -> None:
         self.faults = FaultPlan(faults, seed=seed)
-        self._backend = Backend(session)
+        self._backend = Backend(session, watch_clock=True)
         self._endpoint = Endpoint(self._backend, self.faults, latency)
         self._host = host
         self._port = port
@@ -124,7 +124,9 @@ class LocalServer:
     def url(self) -> str:
         """Where the endpoint is served, as ``endpoint_url=`` wants it."""
         if self._url is None:
-            raise RuntimeError("this LocalServer has no URL until it is started: use it in a `with` statement")
+            raise RuntimeError(
+                "this LocalServer has no URL until it is started: use it in a `with` statement"
+            )
         return self._url
 
     @property

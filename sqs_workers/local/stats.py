@@ -54,11 +54,8 @@ class Stats:
         if queue is not None:
             self.queue(queue).requests[operation] += 1
 
-    def executed(self, operation: str, queue: str | None, result: Mapping[str, Any], arrived: float) -> None:
-        """Count what a call has done to the messages of ``queue``.
-
-        :param arrived: when the call arrived, on the monotonic clock.
-        """
+    def executed(self, operation: str, queue: str | None, result: Mapping[str, Any]) -> None:
+        """Count what a call has just done to the messages of ``queue``."""
         if queue is None or operation not in _COUNTED:
             return
         stats = self.queue(queue)
@@ -67,7 +64,7 @@ class Stats:
             if messages:
                 stats.received += len(messages)
                 if stats.first_receive is None:
-                    stats.first_receive = arrived
+                    stats.first_receive = time.monotonic()
             return
         done = len(result.get("Successful", ())) if operation.endswith("Batch") else 1
         if operation.startswith("Send"):

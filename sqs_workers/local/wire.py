@@ -82,7 +82,9 @@ class JsonWire:
     def read(self, headers: Mapping[str, str], body: bytes) -> tuple[str, dict[str, Any]]:
         target = headers.get("x-amz-target", "")
         if not target.startswith(_TARGET_PREFIX):
-            raise invalid_action("A request names its operation: the header x-amz-target, AmazonSQS.OPERATION.")
+            raise invalid_action(
+                "A request names its operation: the header x-amz-target, AmazonSQS.OPERATION."
+            )
         return target[len(_TARGET_PREFIX) :], parse_body(body)
 
     def answer(self, operation: str, result: Mapping[str, Any], request_id: str) -> bytes:
