@@ -10,6 +10,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from sqs_workers.local.rules import FaultPlan
+
 if TYPE_CHECKING:
     from sqs_workers.local.endpoint import Endpoint
 
@@ -21,13 +23,15 @@ DEFAULT_PORT = 9324
 def main(argv: Sequence[str] | None = None) -> int:
     """Serve until SIGTERM or SIGINT. Returns 0 after a signal, 2 if it cannot begin."""
     try:
-        from sqs_workers.local.backend import Backend
-        from sqs_workers.local.endpoint import Endpoint
-        from sqs_workers.local.rules import FaultPlan
-        from sqs_workers.local.server import run
+        # Names the extra if it is missing.
+        from sqs_workers.local import LocalServer  # noqa: F401
     except ModuleNotFoundError as error:
         print(error, file=sys.stderr)
         return 2
+    from sqs_workers.local.backend import Backend
+    from sqs_workers.local.endpoint import Endpoint
+    from sqs_workers.local.server import run
+
     arguments = _parser().parse_args(argv)
     try:
         faults = FaultPlan(arguments.fault, seed=arguments.seed)
