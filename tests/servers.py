@@ -29,6 +29,7 @@ __all__ = [
     "EndpointSession",
     "boto_session",
     "free_port",
+    "local_endpoint",
     "ministack_endpoint",
     "moto_endpoint",
     "require_ministack",
@@ -36,6 +37,7 @@ __all__ = [
     "reset_ministack",
     "reset_moto",
     "server_absent",
+    "start_local",
     "start_ministack",
     "start_moto",
     "wire_client",
@@ -212,6 +214,15 @@ def start_ministack() -> Iterator[str]:
         yield endpoint
 
 
+@contextlib.contextmanager
+def start_local(*options: str) -> Iterator[str]:
+    """Run the local endpoint with ``options`` of its command line; yields its URL."""
+    port = free_port()
+    command = [sys.executable, "-m", "sqs_workers.local", "--port", str(port), *options]
+    with _serve(command, port, {"PYTHONPATH": str(Path(__file__).parents[1])}, "/_local/stats") as endpoint:
+        yield endpoint
+
+
 def reset_moto(endpoint: str) -> None:
     """Delete everything that a moto server holds."""
     _post(endpoint + "/moto-api/reset")
@@ -235,4 +246,13 @@ def ministack_endpoint() -> Iterator[str]:
     """URL of a MiniStack that lives as long as the test session."""
     require_ministack()
     with start_ministack() as endpoint:
+        yield endpoint
+
+
+@pytest.fixture(scope="session")
+def local_endpoint() -> Iterator[str]:
+    """URL of the local endpoint, in a process of its own, that lives as long as the test session."""
+    if not _is_installed("aiohttp"):
+        server_absent("aiohttp", "'sqs-workers[local]'")
+    with start_local() as endpoint:
         yield endpoint
