@@ -61,6 +61,7 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 _DELETE = Delete()
+_OUTCOMES = (Succeeded, RetryRequested, Failed, Rejected, Unrun, Unsettled)
 LEAVE = Leave()
 RELEASE = ChangeVisibility(0)
 
@@ -101,7 +102,7 @@ def started(hooks: HookRegistry, held: Held, now: float) -> None:
 def run(held: Held) -> Outcome:
     """Call the handler in this thread."""
     try:
-        return held.source.handler.run(held.message)
+        return _checked(held, held.source.handler.run(held.message))
     except Exception as error:  # noqa: BLE001 - logged there
         return _unexpected(held, error)
 
@@ -109,7 +110,7 @@ def run(held: Held) -> Outcome:
 async def run_async(held: Held) -> Outcome:
     """Call the handler on this event loop."""
     try:
-        return await held.source.handler.arun(held.message)
+        return _checked(held, await held.source.handler.arun(held.message))
     except Exception as error:  # noqa: BLE001 - logged there
         return _unexpected(held, error)
 
@@ -123,7 +124,7 @@ def run_batch(batch: Sequence[Held]) -> Sequence[Outcome]:
     if len(outcomes) != len(batch):
         problem = ValueError(f"the batch handler answered {len(outcomes)} outcomes for {len(batch)} messages")
         return [_unexpected(held, problem) for held in batch]
-    return outcomes
+    return [_checked(held, outcome) for held, outcome in zip(batch, outcomes, strict=True)]
 
 
 def timeout_error(held: Held) -> JobTimeoutError:
@@ -259,6 +260,13 @@ def _unexpected(held: Held, error: Exception) -> Failed:
         extra=log_fields(held),
     )
     return Failed(error)
+
+
+def _checked(held: Held, outcome: Outcome) -> Outcome:
+    # A handler written elsewhere may answer anything; truthiness is no outcome.
+    if isinstance(outcome, _OUTCOMES):
+        return outcome
+    return _unexpected(held, TypeError(f"{outcome!r:.80} is no outcome"))
 
 
 def _name(action: Settlement | None) -> str:
