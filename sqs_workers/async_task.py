@@ -46,7 +46,8 @@ class JobOptions:
     """How a job is sent.
 
     :param content_type: name of the codec; ``None`` for that of the environment.
-    :param delay_seconds: 0 to 900 seconds (or a ``timedelta``); ``None`` leaves it to the queue. Standard queues only.
+    :param delay_seconds: 0 to 900 seconds (or a ``timedelta``); ``None`` leaves it to the queue. Standard
+        queues only.
     :param deduplication_id: FIFO queues only.
     :param group_id: message group, ``default`` on a FIFO queue.
     """
@@ -97,8 +98,8 @@ class TaskQueue(Protocol):
 class AsyncTask(Generic[P, R]):
     """A function that runs in a worker.
 
-    Made by ``@queue.processor(...)``. :meth:`delay` puts a job on the queue, :meth:`run` calls the function here and
-    now. Calling the task itself is an error: it would be mistaken for one of the two.
+    Made by ``@queue.processor(...)``. :meth:`delay` puts a job on the queue, :meth:`run` calls the function
+    here and now. Calling the task itself is an error: it would be mistaken for one of the two.
 
     :ivar queue: the queue that its jobs go to.
     :ivar job_name: the name that messages carry.
@@ -229,7 +230,9 @@ class TaskOptions(Generic[P]):
 class BakedAsyncTask:
     """A task together with its arguments."""
 
-    def __init__(self, async_task: AsyncTask[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def __init__(
+        self, async_task: AsyncTask[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
         self.async_task = async_task
         self.args = args
         self.kwargs = kwargs
@@ -251,13 +254,9 @@ class BakedAsyncTask:
 
 
 def _pop_options(kwargs: dict[str, Any]) -> JobOptions:
-    return JobOptions(
-        **{field: kwargs.pop(name) for name, field in _OPTION_FIELDS.items() if name in kwargs}
-    )
+    return JobOptions(**{field: kwargs.pop(name) for name, field in _OPTION_FIELDS.items() if name in kwargs})
 
 
 def _only_keywords(args: tuple[Any, ...]) -> None:
     if args:
         raise TypeError("Must use keyword arguments only for batch read queues")
-
-

@@ -76,7 +76,8 @@ class BatchMessages(BatchingConfiguration):
     """
 
     def __init__(self, batch_size: int, wait_seconds: float = 1.0) -> None:
-        if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+        size: Any = batch_size
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise ConfigurationError(f"batch_size must be an integer of 1 or more, not {batch_size!r}")
         if not wait_seconds >= 0:
             raise ConfigurationError(f"wait_seconds must be 0 or more, not {wait_seconds!r}")

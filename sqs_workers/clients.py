@@ -10,7 +10,7 @@ from weakref import WeakSet
 
 from sqs_workers.clock import Clock
 
-__all__ = ["ClientPool", "memory_clock"]
+__all__ = ["BOTO3", "ClientPool", "memory_clock"]
 
 CONNECTIONS = 64
 """Connections that one client keeps open: a worker's jobs, receives and acknowledgements share them."""
@@ -23,8 +23,8 @@ READ_TIMEOUT = 40
 class ClientPool:
     """The client and the resource of an environment.
 
-    Both are built under a lock when they are first asked for. One client serves all threads. A forked process gets
-    new ones, unless they were given.
+    Both are built under a lock when they are first asked for. One client serves all threads. A forked process
+    gets new ones, unless they were given.
 
     :param get_session: answers with the boto3 session, or whatever has ``client`` and ``resource``.
     :param retry_max_attempts: attempts of boto3 for one call.
@@ -43,7 +43,7 @@ class ClientPool:
         resource: Any = None,
     ) -> None:
         self._get_session = get_session
-        self._retries = {"max_attempts": retry_max_attempts, "mode": retry_mode}
+        self._retries: Any = {"max_attempts": retry_max_attempts, "mode": retry_mode}
         self.given_client = client
         self.given_resource = resource
         self._after_fork()
@@ -126,6 +126,16 @@ def memory_clock(session: Any) -> Clock | None:
     if clock is not None and all(hasattr(type(clock), name) for name in ("monotonic", "time", "wait")):
         return cast("Clock", clock)
     return None
+
+
+class _Boto3:
+    """Stands for the boto3 module until somebody asks for it: importing it takes half a second."""
+
+    def __repr__(self) -> str:
+        return "boto3"
+
+
+BOTO3: Any = _Boto3()
 
 
 _POOLS: WeakSet[ClientPool] = WeakSet()

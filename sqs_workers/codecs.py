@@ -8,7 +8,8 @@
 ``pickle_compat``       The same with protocol 2: the default, for the sake of older producers.
 ======================  ===========================================================================
 
-A pickle runs code of its sender's choice when it is read: a worker decodes only what it accepts (``accept=`` of
+A pickle runs code of its sender's choice when it is read: a worker decodes only what it accepts (``accept=``
+of
 :class:`~sqs_workers.sqs_env.SQSEnv`).
 
 A codec of one's own is an object with two methods, registered under the name that messages carry::
@@ -29,7 +30,7 @@ import base64
 import json
 import pickle
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Protocol
 
 from sqs_workers.exceptions import ConfigurationError, SerializationError, UnknownCodecError
@@ -42,6 +43,7 @@ __all__ = [
     "PickleCodec",
     "PickleCompatCodec",
     "accepted_content_types",
+    "accepted_names",
     "find_unserializable",
     "get_codec",
     "register_codec",
@@ -105,7 +107,7 @@ class PickleCodec:
         """
         try:
             pickled = pickle.dumps(message, protocol=cls.protocol)
-        except Exception as error:  # noqa: BLE001 - objects may raise anything when they are pickled
+        except Exception as error:
             raise _refusal("pickle", message, error, cls._fault) from error
         return base64.urlsafe_b64encode(zlib.compress(pickled)).decode("ascii")
 
@@ -176,7 +178,14 @@ def find_unserializable(
     parts: list[tuple[str, Any]] = []
     if isinstance(message, dict):
         parts = [
-            (f"{path}.{key}" if path and isinstance(key, str) else str(key) if not path else f"{path}[{key!r}]", item)
+            (
+                f"{path}.{key}"
+                if path and isinstance(key, str)
+                else str(key)
+                if not path
+                else f"{path}[{key!r}]",
+                item,
+            )
             for key, item in message.items()
         ]
     elif isinstance(message, (list, tuple)):
@@ -212,7 +221,7 @@ CONTENT_TYPES_CODECS: dict[str, Codec] = {
 """Codecs by the content type that messages carry; add to it with :func:`register_codec`."""
 
 
-def register_codec(name: str, codec: Codec) -> None:
+def register_codec(name: Any, codec: Codec) -> None:
     """Make ``codec`` known to senders and workers of this process under ``name``.
 
     :raises ConfigurationError: the name is not text, or the codec lacks a method.
@@ -238,7 +247,20 @@ def get_codec(content_type: str) -> Codec:
 
 
 def accepted_content_types(codec: str) -> frozenset[str]:
-    """What a worker decodes when it was not told: the codec it sends with, JSON, and for a pickle both pickles."""
+    """What a worker decodes when it was not told: what it sends with, JSON, and for a pickle both pickles."""
     if codec in PICKLE_CONTENT_TYPES:
         return PICKLE_CONTENT_TYPES | {"json"}
     return frozenset({codec, "json"})
+
+
+def accepted_names(accept: Iterable[str]) -> frozenset[str]:
+    """Codec names as a set.
+
+    :raises UnknownCodecError: one is not registered.
+    """
+    names = frozenset([accept] if isinstance(accept, str) else accept)
+    if not names:
+        raise ConfigurationError("accept= names no codec: the worker could read nothing")
+    for name in names:
+        get_codec(name)
+    return names

@@ -46,9 +46,9 @@ class DeadLetterQueue(RawQueue):
 class PushBackSender:
     """Copies messages to a queue: body and attributes as they are, the message group kept.
 
-    The worker deletes a message only after SQS has taken the copy. On a standard queue the copy is hidden for one
-    second. On a FIFO queue it has a deduplication id of its own, derived from the id of the message: with the old
-    one SQS might drop it as a duplicate, and a copy made twice is dropped the second time.
+    The worker deletes a message only after SQS has taken the copy. On a standard queue the copy is hidden for
+    one second. On a FIFO queue it has a deduplication id of its own, derived from the id of the message: with
+    the old one SQS might drop it as a duplicate, and a copy made twice is dropped the second time.
 
     :param upstream_queue: where the copies go.
     """
@@ -74,6 +74,4 @@ class PushBackSender:
 
 
 def _copy_attribute(attribute: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: attribute[name] for name in ("DataType", "StringValue", "BinaryValue") if name in attribute
-    }
+    return {name: attribute[name] for name in ("DataType", "StringValue", "BinaryValue") if name in attribute}

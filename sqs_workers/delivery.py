@@ -147,8 +147,8 @@ def _wait(clock: Clock, seconds: float) -> None:
 class Packer:
     """Messages that wait to be sent, and how they are cut into calls of 10 entries and 1,048,576 bytes.
 
-    SQS may take some entries of a call and refuse others. On a FIFO queue a call therefore carries one message
-    of each group, so that none can overtake an earlier one that failed.
+    SQS may take some entries of a call and refuse others. On a FIFO queue a call therefore carries one
+    message of each group, so that none can overtake an earlier one that failed.
 
     :param fifo: keep the order of groups.
     """
@@ -185,7 +185,7 @@ class Packer:
         for index, entry in enumerate(self.waiting):
             message = entry[1]
             full = len(chunk) == MAX_BATCH_ENTRIES or size + message.size > MAX_MESSAGE_BYTES
-            if full and not self.fifo or len(chunk) == MAX_BATCH_ENTRIES:
+            if (full and not self.fifo) or len(chunk) == MAX_BATCH_ENTRIES:
                 left.extend(self.waiting[index:])
                 break
             if self.fifo and (full or message.group_id in groups):

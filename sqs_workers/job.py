@@ -74,7 +74,9 @@ class BatchJob(Job):
 
     __slots__ = ("items", "messages")
 
-    def __init__(self, messages: Sequence[Message], items: list[Any], *, queue_name: str, name: str = "") -> None:
+    def __init__(
+        self, messages: Sequence[Message], items: list[Any], *, queue_name: str, name: str = ""
+    ) -> None:
         super().__init__(messages[0], queue_name=queue_name, name=name)
         self.messages = list(messages)
         self.items = items

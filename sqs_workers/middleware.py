@@ -6,7 +6,8 @@ A middleware gets the job and what comes next, and decides whether, when and in 
         with engine.begin():
             return call_next(job)
 
-What the handler raises passes through it; not calling ``call_next`` skips the job, which then counts as succeeded.
+What the handler raises passes through it; not calling ``call_next`` skips the job, which then counts as
+succeeded.
 ``job.kwargs`` and ``job.context`` are decoded; if they cannot be, ``call_next`` raises the reason.
 
 Jobs that are ``async def`` need middleware that is ``async def``; :class:`Both` joins the two forms of one::

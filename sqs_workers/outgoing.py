@@ -39,17 +39,18 @@ _DATA_TYPE = re.compile(r"(String|Number|Binary)(\.[\x20-\x7e]{1,249})?")
 _QUEUE_NAME = re.compile(r"[A-Za-z0-9_-]+(\.fifo)?")
 
 
-def check_queue_name(sqs_queue_name: str) -> None:
+def check_queue_name(sqs_queue_name: Any) -> None:
     """Refuse a name, prefix included, that SQS does not allow.
 
-    :raises InvalidQueueNameError: too long, or has other characters than letters, digits, ``-`` and ``_`` before an
-        optional ``.fifo``.
+    :raises InvalidQueueNameError: too long, or has other characters than letters, digits, ``-`` and ``_``
+        before an optional ``.fifo``.
     """
     if not isinstance(sqs_queue_name, str) or not (
         len(sqs_queue_name) <= MAX_QUEUE_NAME_LENGTH and _QUEUE_NAME.fullmatch(sqs_queue_name)
     ):
         raise InvalidQueueNameError(
-            f"{sqs_queue_name!r} cannot be the name of a queue: SQS takes 1 to {MAX_QUEUE_NAME_LENGTH} letters, "
+            f"{sqs_queue_name!r} cannot be the name of a queue: SQS takes 1 to {MAX_QUEUE_NAME_LENGTH} "
+            "letters, "
             "digits, hyphens and underscores, and '.fifo' at the end of a FIFO queue's name"
         )
 
@@ -68,7 +69,8 @@ def check_text(what: str, text: Any) -> None:
     found = _FORBIDDEN_CHARACTER.search(text)
     if found is not None:
         raise InvalidMessageError(
-            f"{what} has the character U+{ord(found.group()):04X} at position {found.start()}, which SQS does not "
+            f"{what} has the character U+{ord(found.group()):04X} at position {found.start()}, which SQS "
+            "does not "
             "take: escape or encode it"
         )
 
@@ -76,7 +78,8 @@ def check_text(what: str, text: Any) -> None:
 def check_delay(seconds: Any, *, fifo: bool, where: str) -> int | None:
     """A delay as SQS takes it: an integer from 0 to 900, fractions rounded up.
 
-    :raises InvalidMessageError: out of range, or more than 0 on a FIFO queue, which has a delay of its own only.
+    :raises InvalidMessageError: out of range, or more than 0 on a FIFO queue, which has a delay of its own
+        only.
     """
     if seconds is None:
         return None
@@ -84,7 +87,11 @@ def check_delay(seconds: Any, *, fifo: bool, where: str) -> int | None:
         seconds = seconds.total_seconds()
     if isinstance(seconds, str) and seconds.isdigit():
         seconds = int(seconds)
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds <= MAX_DELAY_SECONDS:
+    if (
+        isinstance(seconds, bool)
+        or not isinstance(seconds, (int, float))
+        or not 0 <= seconds <= MAX_DELAY_SECONDS
+    ):
         raise InvalidMessageError(
             f"the delay of {where} must be 0 to {MAX_DELAY_SECONDS} seconds, not {seconds!r}"
         )
@@ -101,7 +108,8 @@ def check_delay(seconds: Any, *, fifo: bool, where: str) -> int | None:
 def check_id(what: str, value: Any, where: str) -> str | None:
     """A deduplication or message group id as SQS takes it.
 
-    :raises InvalidMessageError: too long, empty, or has other characters than letters, digits and punctuation.
+    :raises InvalidMessageError: too long, empty, or has other characters than letters, digits and
+        punctuation.
     """
     if value is None:
         return None
@@ -114,7 +122,7 @@ def check_id(what: str, value: Any, where: str) -> str | None:
     return text
 
 
-def check_attributes(attributes: Mapping[str, Mapping[str, Any]], where: str) -> None:
+def check_attributes(attributes: Mapping[Any, Mapping[str, Any]], where: str) -> None:
     """Refuse message attributes that SQS does not take.
 
     :raises InvalidMessageError: too many, or a name, type or value is not allowed.
@@ -129,10 +137,14 @@ def check_attributes(attributes: Mapping[str, Mapping[str, Any]], where: str) ->
         data_type = attribute.get("DataType")
         if not isinstance(data_type, str) or not _DATA_TYPE.fullmatch(data_type):
             raise InvalidMessageError(
-                f"attribute {name!r} of {where} must have a DataType String, Number or Binary, not {data_type!r}"
+                f"attribute {name!r} of {where} must have a DataType String, Number or Binary, not "
+                f"{data_type!r}"
             )
         if data_type.startswith("Binary"):
-            if not isinstance(attribute.get("BinaryValue"), (bytes, bytearray)) or not attribute["BinaryValue"]:
+            if (
+                not isinstance(attribute.get("BinaryValue"), (bytes, bytearray))
+                or not attribute["BinaryValue"]
+            ):
                 raise InvalidMessageError(f"attribute {name!r} of {where} must have bytes as its BinaryValue")
         else:
             check_text(f"attribute {name!r} of {where}", attribute.get("StringValue"))

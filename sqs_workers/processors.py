@@ -16,7 +16,7 @@ import inspect
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Self
@@ -163,7 +163,9 @@ class Processor:
         """
         check_accepted = getattr(self.queue, "check_accepted", None)
         if check_accepted is not None:
-            check_accepted(get_job_content_type(message), overridden=overrides(type(self)).deserialize_message)
+            check_accepted(
+                get_job_content_type(message), overridden=overrides(type(self)).deserialize_message
+            )
         try:
             content_type, job_kwargs, job_context = self.deserialize_message(message)
         except UndecodableMessageError:
@@ -175,7 +177,8 @@ class Processor:
             ) from error
         if not isinstance(job_kwargs, dict):
             raise UndecodableMessageError(
-                f"message {message.message_id} of {self.queue.name}.{self.job_name} carries no named arguments "
+                f"message {message.message_id} of {self.queue.name}.{self.job_name} carries no named "
+                "arguments "
                 f"but a {type(job_kwargs).__name__}"
             )
         return content_type, job_kwargs, job_context
@@ -205,7 +208,8 @@ class Processor:
             news = set(dropped) - self.__dict__["_named_drops"] - {self.context_var}
             if news and not self.__dict__["_named_drops"]:
                 logger.warning(
-                    "Job %s.%s was sent with arguments that its function does not know; they are left out: %s",
+                    "Job %s.%s was sent with arguments that its function does not know; they are left out: "
+                    "%s",
                     self.queue.name,
                     self.job_name,
                     ", ".join(sorted(news)),
@@ -255,10 +259,18 @@ class Overrides:
     deserialize_message: bool
 
 
-@cache
-def overrides(cls: type) -> Overrides:
-    """What ``cls`` overrides, looked up once a class."""
+_OVERRIDES: dict[type, Overrides] = {}
 
+
+def overrides(cls: type) -> Overrides:
+    """What a subclass of :class:`Processor` overrides, looked up once a class."""
+    found = _OVERRIDES.get(cls)
+    if found is None:
+        found = _OVERRIDES[cls] = _find_overrides(cls)
+    return found
+
+
+def _find_overrides(cls: type) -> Overrides:
     def own(name: str) -> bool:
         return getattr(cls, name, None) is not getattr(Processor, name)
 
@@ -273,9 +285,9 @@ def overrides(cls: type) -> Overrides:
     )
 
 
-def _takes_two(cls: type) -> bool:
+def _takes_two(cls: Any) -> bool:
     try:
-        inspect.signature(cls.process).bind(None, {}, None)  # type: ignore[attr-defined]
+        inspect.signature(cls.process).bind(None, {}, None)
     except TypeError:
         return False
     return True

@@ -55,7 +55,7 @@ def _retry(error: RetryJob, messages: Sequence[Any], what: str, extra: dict[str,
     policy = error.backoff_policy
     try:
         delay = None if policy is None or not messages else backoff_seconds(policy, messages[0])
-    except Exception as broken:  # noqa: BLE001 - a policy of the user's
+    except Exception as broken:
         logger.error("The backoff policy %r of %s failed", policy, what, exc_info=broken, extra=extra)
         return Failed(broken)
     if policy is not None:

@@ -1,4 +1,5 @@
-"""Sending the messages of a queue: at once, or in a batch that belongs to the thread or task that opened it."""
+"""Sending the messages of a queue: at once, or in a batch that belongs to the thread or task that opened
+it."""
 
 from __future__ import annotations
 
@@ -12,7 +13,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from sqs_workers.delivery import EARLIER_FAILED, Packer, Positioned, RetryPolicy, Unsent, as_error_entries, deliver
+from sqs_workers.delivery import (
+    EARLIER_FAILED,
+    Packer,
+    Positioned,
+    RetryPolicy,
+    Unsent,
+    as_error_entries,
+    deliver,
+)
 from sqs_workers.exceptions import SQSBatchError
 
 if TYPE_CHECKING:
@@ -148,9 +157,7 @@ class Sender:
 
     def deliver(self, chunk: list[Positioned]) -> list[Unsent]:
         """Send one call's worth; returns what was not sent."""
-        return deliver(
-            self._call, chunk, clock=self._clock, retry=self.retry, queue_name=self.queue_name
-        )
+        return deliver(self._call, chunk, clock=self._clock, retry=self.retry, queue_name=self.queue_name)
 
     def _call(self, messages: list[OutgoingMessage]) -> list[SendResult]:
         return self._get_transport().send_batch(self._resolve_url(), messages)
@@ -199,7 +206,8 @@ class Batch:
         dropped = self._packer.drop_from(mark)
         if dropped:
             logger.warning(
-                "%d message(s) of a batch for queue %s were not sent, because the block that added them raised",
+                "%d message(s) of a batch for queue %s were not sent, because the block that added them "
+                "raised",
                 dropped,
                 self._sender.queue_name,
                 extra={"queue_name": self._sender.queue_name},

@@ -157,8 +157,9 @@ class OrShutdown(_Combined):
     """Stop when one of the policies says so."""
 
     def need_shutdown(self) -> bool:
-        # A list: every policy is asked, whatever the first says.
-        return any([policy.need_shutdown() for policy in self.policies])
+        # Every policy is asked, whatever the first says.
+        answers = [policy.need_shutdown() for policy in self.policies]
+        return any(answers)
 
 
 class AndShutdown(_Combined):

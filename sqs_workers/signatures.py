@@ -153,7 +153,8 @@ def is_async_callable(fn: Any) -> bool:
         fn = inner
     if inspect.iscoroutinefunction(fn):
         return True
-    return not inspect.isroutine(fn) and inspect.iscoroutinefunction(getattr(type(fn), "__call__", None))
+    call = getattr(type(fn), "__call__", None)  # noqa: B004 - the function itself is wanted
+    return not inspect.isroutine(fn) and inspect.iscoroutinefunction(call)
 
 
 def _is_partial(fn: Any) -> bool:

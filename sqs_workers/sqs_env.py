@@ -13,12 +13,13 @@ from typing_extensions import ParamSpec
 from sqs_workers.async_task import AsyncTask
 from sqs_workers.backoff_policies import DEFAULT_BACKOFF
 from sqs_workers.batching import BatchingConfiguration
-from sqs_workers.clients import ClientPool, memory_clock
+from sqs_workers.clients import BOTO3, ClientPool, memory_clock
 from sqs_workers.clock import SYSTEM_CLOCK, Clock
 from sqs_workers.codecs import (
     DEFAULT_CONTENT_TYPE,
     PICKLE_CONTENT_TYPES,
     accepted_content_types,
+    accepted_names,
     get_codec,
 )
 from sqs_workers.context import SQSContext
@@ -51,16 +52,6 @@ EventT = TypeVar("EventT", bound=Event)
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
-class _Boto3:
-    """Stands for the boto3 module until somebody asks for it: importing it takes half a second."""
-
-    def __repr__(self) -> str:
-        return "boto3"
-
-
-_BOTO3: Any = _Boto3()
-
-
 class SQSEnv:
     """Where queues and jobs are declared.
 
@@ -69,8 +60,8 @@ class SQSEnv:
         sqs = SQSEnv(codec="json")
         queue = sqs.queue("emails")
 
-    :param session: a boto3 session, or the boto3 module, or a ``MemorySession``. Nothing is asked of it before a
-        client is needed.
+    :param session: a boto3 session, or the boto3 module, or a ``MemorySession``. Nothing is asked of it
+        before a client is needed.
     :param queue_prefix: put before every queue name: ``staging-``, for instance.
     :param codec: name of the codec of jobs; ``json`` is recommended.
     :param retry_max_attempts: attempts of boto3 for one call.
@@ -79,15 +70,15 @@ class SQSEnv:
     :param processor_maker: makes the processor of a job: a subclass of ``Processor``.
     :param context_maker: makes :attr:`context`.
     :param context: use this context.
-    :param sqs_client: use this client. The one built here does not check parameters as boto3 does: the library checks
-        what it sends itself.
+    :param sqs_client: use this client. The one built here does not check parameters as boto3 does: the
+        library checks what it sends itself.
     :param sqs_resource: use this service resource.
     :param queues: use this dictionary of queues.
-    :param accept: names of the codecs that a worker decodes. By default ``codec`` and ``json``; with a pickle both
-        pickles, too, which a worker says at WARNING when it starts.
+    :param accept: names of the codecs that a worker decodes. By default ``codec`` and ``json``; with a pickle
+        both pickles, too, which a worker says at WARNING when it starts.
     :param failure_policy: what happens to jobs that have failed for good; ``Leave()`` by default.
-    :param max_attempts: attempts, counted by SQS's receive count, until the failure policy applies; by default the
-        queue's redrive policy alone ends them.
+    :param max_attempts: attempts, counted by SQS's receive count, until the failure policy applies; by
+        default the queue's redrive policy alone ends them.
     :param timeout: seconds that a job may run.
     :param permanent_errors: exception classes that no retry can help.
     :param middleware: wraps every job: see :mod:`sqs_workers.middleware`.
@@ -99,7 +90,7 @@ class SQSEnv:
 
     def __init__(
         self,
-        session: Any = _BOTO3,
+        session: Any = BOTO3,
         queue_prefix: str = "",
         codec: str = DEFAULT_CONTENT_TYPE,
         retry_max_attempts: int = 3,
@@ -163,12 +154,10 @@ class SQSEnv:
     def __repr__(self) -> str:
         return f"{type(self).__name__}(queue_prefix={self.queue_prefix!r}, codec={self.codec!r})"
 
-    # Clients
-
     @property
     def session(self) -> Any:
         """The session; the boto3 module if none was given."""
-        if self._session is _BOTO3:
+        if self._session is BOTO3:
             import boto3
 
             self._session = boto3
@@ -235,7 +224,8 @@ class SQSEnv:
         :param batching_policy: whether handlers get lists.
         :param backoff_policy: when failed jobs are tried again.
         :param queue_url: use the queue at this URL instead of looking for the name.
-        :param settings: ``failure_policy``, ``max_attempts``, ``timeout``, ``permanent_errors``, ``middleware`` and
+        :param settings: ``failure_policy``, ``max_attempts``, ``timeout``, ``permanent_errors``,
+            ``middleware`` and
             ``accept``, as for the environment, for this queue alone.
         :raises QueueConflictError: it was made with other settings before.
         :raises InvalidQueueNameError: SQS does not allow the name.
@@ -312,8 +302,10 @@ class SQSEnv:
             if classify(error) not in (ErrorKind.MISSING, ErrorKind.DENIED):
                 raise
             raise QueueNotFoundError(
-                f"queue {sqs_name!r} does not exist in this region and account, or these credentials may not use it "
-                f"({error}). Create it with create_standard_queue() or create_fifo_queue(), or give queue_url=",
+                f"queue {sqs_name!r} does not exist in this region and account, or these credentials may not "
+                "use it "
+                f"({error}). Create it with create_standard_queue() or create_fifo_queue(), or give "
+                "queue_url=",
                 queue_name=queue_name,
             ) from error
 
@@ -340,8 +332,8 @@ class SQSEnv:
     ) -> WorkerResult:
         """Work several queues in this process until told to stop.
 
-        :param queue_names: by default all queues on SQS with the prefix that have a processor here. Dead-letter queues
-            are left alone unless they are named.
+        :param queue_names: by default all queues on SQS with the prefix that have a processor here.
+            Dead-letter queues are left alone unless they are named.
         :param shutdown_policy_maker: makes the policy that says when to stop; it sees the jobs of all queues.
         :param options: as for :meth:`worker`; ``concurrency`` is the number of queues by default.
         :raises ConfigurationError: there is no queue to work.
@@ -401,19 +393,7 @@ class SQSEnv:
             due, self._pickle_warning_due = self._pickle_warning_due, False
         if due:
             logger.warning(
-                "This worker decodes pickles, which run code of the sender's choice. Use SQSEnv(codec='json'), or say "
+                "This worker decodes pickles, which run code of the sender's choice. Use "
+                "SQSEnv(codec='json'), or say "
                 "what it shall accept: SQSEnv(accept=['json', 'pickle_compat'])"
             )
-
-
-def accepted_names(accept: Iterable[str]) -> frozenset[str]:
-    """Codec names as a set.
-
-    :raises UnknownCodecError: one is not registered.
-    """
-    names = frozenset([accept] if isinstance(accept, str) else accept)
-    if not names:
-        raise ConfigurationError("accept= names no codec: the worker could read nothing")
-    for name in names:
-        get_codec(name)
-    return names

@@ -1,8 +1,8 @@
 """Creating and deleting queues.
 
 Attributes are those of
-https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SetQueueAttributes.html; what is not given is
-left to SQS.
+https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SetQueueAttributes.html; what is not
+given is left to SQS.
 """
 
 from __future__ import annotations
@@ -119,7 +119,8 @@ def create_fifo_queue(
     :param message_retention_period: 60 to 1,209,600 seconds.
     :param visibility_timeout: 0 to 43,200 seconds.
     :param redrive_policy: see ``env.redrive_policy(...)``; the dead-letter queue must be a FIFO queue, too.
-    :param deduplication_scope: where a deduplication id counts: ``queue``, or ``messageGroup`` for high throughput.
+    :param deduplication_scope: where a deduplication id counts: ``queue``, or ``messageGroup`` for high
+        throughput.
     :param fifo_throughput_limit: ``perQueue``, or ``perMessageGroupId`` for high throughput.
     :param attributes: see :class:`QueueAttributes`.
     :returns: the URL.
@@ -127,7 +128,9 @@ def create_fifo_queue(
     :raises ConfigurationError: an attribute out of range.
     """
     if not queue_name.endswith(".fifo"):
-        raise InvalidQueueNameError(f"the name of a FIFO queue must end with '.fifo', and {queue_name!r} does not")
+        raise InvalidQueueNameError(
+            f"the name of a FIFO queue must end with '.fifo', and {queue_name!r} does not"
+        )
     given = {
         "message_retention_period": message_retention_period,
         "visibility_timeout": visibility_timeout,

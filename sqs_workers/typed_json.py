@@ -1,8 +1,9 @@
 """JSON that reads back what it wrote: the codec ``json_typed``.
 
 Besides JSON's own types it carries ``datetime``, ``date``, ``time``, ``timedelta``, ``UUID``, ``Decimal``,
-``bytes``, tuples, sets, frozensets, dictionaries with any keys, NaN and infinities, and the Enums and dataclasses
-that :func:`register_type` made known. A value of such a type is an object with the key ``$type``::
+``bytes``, tuples, sets, frozensets, dictionaries with any keys, NaN and infinities, and the Enums and
+dataclasses that :func:`register_type` made known. A value of such a type is an object with the key
+``$type``::
 
     {"$type": "decimal", "value": "9.90"}
 
@@ -43,7 +44,7 @@ class TypedJSONCodec:
         self.types: dict[str, type] = {}
         self._names: dict[type, str] = {}
 
-    def register(self, cls: type, name: str | None = None) -> None:
+    def register(self, cls: Any, name: str | None = None) -> None:
         """Carry values of ``cls``, an Enum or a dataclass, under ``name`` (the class name by default).
 
         :raises ConfigurationError: it is neither, or the name belongs to another type.
@@ -54,7 +55,9 @@ class TypedJSONCodec:
         name = name or cls.__qualname__
         known = self.types.get(name)
         if known is not None and known is not cls and known.__module__ != cls.__module__:
-            raise ConfigurationError(f"{name!r} is the name of {known!r} already; register {cls!r} by another")
+            raise ConfigurationError(
+                f"{name!r} is the name of {known!r} already; register {cls!r} by another"
+            )
         self.types[name] = cls
         self._names[cls] = name
 
@@ -78,7 +81,8 @@ class TypedJSONCodec:
             return value
         if depth > MAX_DEPTH:
             raise SerializationError(
-                f"codec 'json_typed' cannot carry argument {path[:80]!r}: it is nested too deeply", argument=path
+                f"codec 'json_typed' cannot carry argument {path[:80]!r}: it is nested too deeply",
+                argument=path,
             )
         if kind in self._names:
             return self._encode_registered(value, path, depth)
@@ -171,8 +175,7 @@ class TypedJSONCodec:
         return cls
 
     @staticmethod
-    def _decode_enum(cls: type, value: dict[str, Any]) -> Any:
-        enum: Any = cls
+    def _decode_enum(enum: Any, value: dict[str, Any]) -> Any:
         return enum[value["member"]] if "member" in value else enum(value["value"])
 
     def _decode_dataclass(self, cls: type, values: dict[str, Any]) -> Any:
@@ -223,7 +226,7 @@ _SCALAR_READERS: dict[Any, Callable[[Any], Any]] = {
     "bytes": base64.b64decode,
     "float": float,
 }
-_CONTAINERS: tuple[tuple[type, str | None], ...] = (
+_CONTAINERS: tuple[tuple[Any, str | None], ...] = (
     (list, None),
     (tuple, "tuple"),
     (set, "set"),

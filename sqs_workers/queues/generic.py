@@ -46,7 +46,8 @@ ALL_ATTRIBUTES = ("All",)
 class GenericQueue(WorksQueue):
     """A queue of an environment; made by ``env.queue(...)``.
 
-    Subclasses may override :meth:`process_message` and :meth:`process_messages`, which answer with ``True`` or with
+    Subclasses may override :meth:`process_message` and :meth:`process_messages`, which answer with ``True``
+    or with
     ``False`` (or a :class:`~sqs_workers.processors.ProcessingResult`) to have the message tried again.
 
     :param env: the environment.
@@ -61,7 +62,7 @@ class GenericQueue(WorksQueue):
     batching_policy: BatchingConfiguration = field(default_factory=NoBatching)
     _queue: Any = field(repr=False, default=None)
     queue_url: str | None = field(repr=False, default=None, init=False)
-    settings: QueueSettings = field(repr=False, default=QueueSettings(), init=False)  # noqa: RUF009 - frozen
+    settings: QueueSettings = field(repr=False, default=QueueSettings(), init=False)
 
     @classmethod
     def maker(cls, **kwargs: Any) -> Callable[..., Self]:
@@ -165,11 +166,12 @@ class GenericQueue(WorksQueue):
     def add_batch(self, *, flush_on_error: bool = False) -> AbstractContextManager[None]:
         """Collect what the ``with`` block sends and send it in as few calls as possible; may be nested.
 
-        The batch belongs to the thread or asyncio task that opens it: others are not held up by it. Calls with ten
-        entries, or as many as fit into 1,048,576 bytes, go out while the block runs.
+        The batch belongs to the thread or asyncio task that opens it: others are not held up by it. Calls
+        with ten entries, or as many as fit into 1,048,576 bytes, go out while the block runs.
 
         :param flush_on_error: also send what still waits when the block raised; by default it is forgotten.
-        :raises SQSBatchError: with every job that SQS did not take, ready to be sent again by :meth:`send_messages`.
+        :raises SQSBatchError: with every job that SQS did not take, ready to be sent again by
+            :meth:`send_messages`.
         """
         return self.sender.batch(flush_on_error=flush_on_error)
 
@@ -272,7 +274,8 @@ class GenericQueue(WorksQueue):
     def check_accepted(self, content_type: str | None, *, overridden: bool = False) -> None:
         """Refuse a message whose codec this worker does not accept.
 
-        :param overridden: the processor decodes messages itself, so that it may know codecs that are not registered.
+        :param overridden: the processor decodes messages itself, so that it may know codecs that are not
+            registered.
         :raises CodecNotAcceptedError: names the codec and what is accepted.
         """
         accept = self.settings.accept or self.env.accept
@@ -281,7 +284,8 @@ class GenericQueue(WorksQueue):
         if overridden and content_type not in CONTENT_TYPES_CODECS:
             return
         raise CodecNotAcceptedError(
-            f"a message of queue {self.name!r} has the content type {content_type[:80]!r}, and this worker accepts "
+            f"a message of queue {self.name!r} has the content type {content_type[:80]!r}, and this worker "
+            "accepts "
             f"{', '.join(sorted(accept))} only (accept= of SQSEnv)"
         )
 
@@ -297,8 +301,8 @@ class GenericQueue(WorksQueue):
     def process_messages(self, messages: Sequence[Any]) -> bool | ProcessingResult:
         """Run messages as one batch; exceptions are logged.
 
-        :returns: ``True`` if all succeeded, or else a false :class:`~sqs_workers.processors.ProcessingResult`: that of
-            the first that did not.
+        :returns: ``True`` if all succeeded, or else a false
+            :class:`~sqs_workers.processors.ProcessingResult`: that of the first that did not.
         """
         for outcome in self.handler.run_job_batch(messages):
             result = as_legacy_result(outcome)
@@ -367,5 +371,3 @@ class _Control:
 
 def _of_library(method: Callable[..., Any]) -> bool:
     return method.__module__.startswith("sqs_workers.queues.")
-
-

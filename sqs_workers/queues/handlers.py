@@ -243,7 +243,9 @@ class RawHandler(_QueueHandler):
         job = Job(message, queue_name=self._queue.name)
         token = CURRENT_JOB.set(job)
         try:
-            call = wrap(async_forms(self._queue.middleware_in_use, _what(job)), lambda j: processor(j.message))
+            call = wrap(
+                async_forms(self._queue.middleware_in_use, _what(job)), lambda j: processor(j.message)
+            )
             await call(job)
         except Exception as error:  # noqa: BLE001 - the one place where a job's exceptions end
             return self._failure(error, [message], "")

@@ -244,7 +244,9 @@ class JobQueue(GenericQueue):
         try:
             return codec.serialize(job_kwargs), codec.serialize(self.env.context.to_dict())
         except SerializationError as error:
-            raise SerializationError(f"job {self.name}.{job_name}: {error}", argument=error.argument) from error
+            raise SerializationError(
+                f"job {self.name}.{job_name}: {error}", argument=error.argument
+            ) from error
         except Exception as error:
             raise SerializationError(
                 f"job {self.name}.{job_name}: codec {content_type!r} failed: {type(error).__name__}: {error}"

@@ -53,7 +53,13 @@ class QueueRegistry:
                 queue = self._env.queues.get(name)
                 if queue is None:
                     return self._make(name, maker, batching_policy, backoff_policy, queue_url, settings)
-        if maker is None and batching_policy is None and backoff_policy is None and not queue_url and not settings:
+        if (
+            maker is None
+            and batching_policy is None
+            and backoff_policy is None
+            and not queue_url
+            and not settings
+        ):
             return queue
         conflicts = self._conflicts(queue, maker, batching_policy, backoff_policy, queue_url, settings)
         if conflicts:
@@ -93,7 +99,8 @@ class QueueRegistry:
         unknown = settings.keys() - set(_SETTINGS)
         if unknown:
             raise ConfigurationError(
-                f"queue {name!r} has no setting {', '.join(sorted(unknown))}; known are {', '.join(_SETTINGS)}"
+                f"queue {name!r} has no setting {', '.join(sorted(unknown))}; known are "
+                f"{', '.join(_SETTINGS)}"
             )
         check_common(settings.get("max_attempts"), settings.get("timeout"), f"queue {name!r}")
         accept = settings.get("accept")

@@ -51,7 +51,9 @@ def outcome_of_result(result: Any, messages: Sequence[Any], what: str) -> Outcom
         return Failed(HandlerRefusedError(f"{what} was answered with {result!r}"), delay)
     if result is None:
         logger.error(
-            "process_message of %s returned None, which counts as a failure: return True when the job is done", what
+            "process_message of %s returned None, which counts as a failure: return True when the job is "
+            "done",
+            what,
         )
     return Failed(HandlerRefusedError(f"{what} was answered with {result!r}"))
 

@@ -44,9 +44,11 @@ class RunOptions:
 
         :raises ConfigurationError: says what to do.
         """
-        if isinstance(self.wait_seconds, bool) or not 0 <= self.wait_seconds <= MAX_WAIT_SECONDS:
+        wait: Any = self.wait_seconds
+        if isinstance(wait, bool) or not 0 <= wait <= MAX_WAIT_SECONDS:
             raise ConfigurationError(
-                f"wait_second of queue {queue_name!r} must be 0 to {MAX_WAIT_SECONDS}, not {self.wait_seconds!r}"
+                f"wait_second of queue {queue_name!r} must be 0 to {MAX_WAIT_SECONDS}, not "
+                f"{self.wait_seconds!r}"
             )
         if self.heartbeat is not None and not self.heartbeat >= 0:
             raise ConfigurationError(
@@ -57,8 +59,11 @@ class RunOptions:
                 f"visibility_timeout of queue {queue_name!r} must be 0 to {MAX_VISIBILITY_TIMEOUT} seconds, "
                 f"not {self.visibility_timeout!r}"
             )
-        if isinstance(self.weight, bool) or not isinstance(self.weight, int) or self.weight < 1:
-            raise ConfigurationError(f"the weight of queue {queue_name!r} must be 1 or more, not {self.weight!r}")
+        weight: Any = self.weight
+        if isinstance(weight, bool) or not isinstance(weight, int) or weight < 1:
+            raise ConfigurationError(
+                f"the weight of queue {queue_name!r} must be 1 or more, not {self.weight!r}"
+            )
 
 
 class WorksQueue:
@@ -69,14 +74,20 @@ class WorksQueue:
         name: str
         batching_policy: Any
         settings: Any
-        url: str
-        is_fifo: bool
-        takes_batches: bool
-        handler: Any
-        overrides_process_message: bool
         backoff_policy: Any
-        middleware_in_use: tuple[Any, ...]
 
+        @property
+        def url(self) -> str: ...
+        @property
+        def is_fifo(self) -> bool: ...
+        @property
+        def takes_batches(self) -> bool: ...
+        @property
+        def handler(self) -> Any: ...
+        @property
+        def overrides_process_message(self) -> bool: ...
+        @property
+        def middleware_in_use(self) -> tuple[Any, ...]: ...
         def process_batch(self, wait_seconds: int = 0) -> BatchProcessingResult: ...
         def forget_url(self) -> None: ...
 
@@ -108,21 +119,22 @@ class WorksQueue:
         :param shutdown_policy: when to stop by itself.
         :param wait_second: 0 to 20, seconds of long polling.
         :param concurrency: jobs at once.
-        :param processes: run so many processes, each with this concurrency. They are started anew and import the
-            environment; see ``env_path``.
-        :param executor: ``inline`` runs jobs one at a time in the calling thread, ``threads`` in a pool, ``auto`` takes
-            inline for a concurrency of 1. ``async def`` jobs run on an event loop.
+        :param processes: run so many processes, each with this concurrency. They are started anew and import
+            the environment; see ``env_path``.
+        :param executor: ``inline`` runs jobs one at a time in the calling thread, ``threads`` in a pool,
+            ``auto`` takes inline for a concurrency of 1. ``async def`` jobs run on an event loop.
         :param shutdown_timeout: seconds from the request to stop until this returns, at most.
-        :param heartbeat: seconds between extensions of the visibility of messages in hand; ``None`` for a third of the
-            visibility timeout, 0 for none.
+        :param heartbeat: seconds between extensions of the visibility of messages in hand; ``None`` for a
+            third of the visibility timeout, 0 for none.
         :param visibility_timeout: seconds that a receive hides messages; ``None`` for the queue's own.
         :param circuit: when to pause because of what jobs raise: a ``PauseOn``.
-        :param missing: if the queue does not exist: ``fail``, ``wait`` for it, or ``create`` it with SQS's defaults.
+        :param missing: if the queue does not exist: ``fail``, ``wait`` for it, or ``create`` it with SQS's
+            defaults.
         :param handle_signals: stop on SIGTERM and SIGINT while this runs in the main thread.
         :param receivers: receives of the queue under way at once while it is busy.
         :param prefetch: messages held above the free slots at most; ``None`` for half a second of work.
-        :param env_path: where child processes find the environment: ``package.module:name``. Found by itself if the
-            environment is a global variable of an imported module.
+        :param env_path: where child processes find the environment: ``package.module:name``. Found by itself
+            if the environment is a global variable of an imported module.
         :returns: how the worker ended.
         :raises ConfigurationError: an option out of range, or options that exclude each other.
         :raises QueueNotFoundError: the queue does not exist.
@@ -138,11 +150,13 @@ class WorksQueue:
         if processes is not None:
             from sqs_workers.queues.children import run_children
 
-            return run_children(
+            ended: WorkerResult | None = run_children(
                 self, processes, shutdown_policy, options, {**worker_options, "missing": missing}, env_path
             )
+            return ended
         if getattr(self.process_batch, "__func__", None) is not _library_process_batch():
-            return self._process_by_own_batches(shutdown_policy, wait_second)
+            self._process_by_own_batches(shutdown_policy, wait_second)
+            return None
         worker = self.worker(
             options, shutdown_policy=shutdown_policy, handle_signals=handle_signals, **worker_options
         )
@@ -154,8 +168,8 @@ class WorksQueue:
     ) -> WorkerResult:
         """As :meth:`process_queue` without ``processes``, beside the caller's event loop.
 
-        The worker has threads of its own. It stops when this is cancelled, and on SIGTERM if the event loop is that
-        of the main thread; cancellation is passed on when everything in hand is settled.
+        The worker has threads of its own. It stops when this is cancelled, and on SIGTERM if the event loop
+        is that of the main thread; cancellation is passed on when everything in hand is settled.
         """
         from sqs_workers.queues.aio import run_beside_loop
 
@@ -206,8 +220,10 @@ class WorksQueue:
                 timeout = self._visibility_timeout()
             if timeout is not None and options.heartbeat >= timeout:
                 raise ConfigurationError(
-                    f"heartbeat {options.heartbeat} s of queue {self.name!r} is not below its visibility timeout of "
-                    f"{timeout} s: messages would be lost before they are extended. Take a third of it, or leave the "
+                    f"heartbeat {options.heartbeat} s of queue {self.name!r} is not below its visibility "
+                    "timeout of "
+                    f"{timeout} s: messages would be lost before they are extended. Take a third of it, or "
+                    "leave the "
                     "option out"
                 )
         self._check_middleware()
@@ -232,7 +248,7 @@ class WorksQueue:
         try:
             attributes = self.env.transport.get_queue_attributes(self.url, ["VisibilityTimeout"])
             return int(attributes["VisibilityTimeout"])
-        except Exception:  # noqa: BLE001 - not allowed to ask, or no such queue: the worker says so when it starts
+        except Exception:  # noqa: BLE001 - the worker says when it starts what it may not use
             return None
 
     def source(self, options: RunOptions | None = None) -> Source:
@@ -329,7 +345,8 @@ class WorksQueue:
         """
         if self.takes_batches and is_async_callable(processor):
             raise ConfigurationError(
-                f"{where} of queue {self.name!r} is async, and the queue hands out batches: make it a plain function, "
+                f"{where} of queue {self.name!r} is async, and the queue hands out batches: make it a plain "
+                "function, "
                 "or take one message at a time"
             )
 

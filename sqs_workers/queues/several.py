@@ -25,7 +25,8 @@ def sources_of(env: Any, queues: Sequence[Any], executor: str, **options: Any) -
         queue, weight = _queue_and_weight(env, entry)
         if not queue.has_processors:
             raise ConfigurationError(
-                f"queue {queue.name!r} has no processor in this environment: import the modules that register them"
+                f"queue {queue.name!r} has no processor in this environment: import the modules that "
+                "register them"
             )
         run = RunOptions(weight=weight, **options)
         queue.check_runnable(run, executor)
