@@ -290,9 +290,10 @@ class Executors:
         handled, nothing can be done from outside: the stop waits for the handler.
         """
         if self.inline and self.interrupt is not None:
-            self._engine.heartbeat.set_alarm(self, seconds, self._interrupt_handler)
+            self._engine.heartbeat.set_alarm(self, seconds, self.interrupt_handler)
 
-    def _interrupt_handler(self) -> None:
+    def interrupt_handler(self) -> None:
+        """Leave the handler in the calling thread now, if signals are handled."""
         interrupt = self.interrupt
         if interrupt is not None and self.in_handler:
             self.interrupting = True
