@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from sqs_workers.outcome import Failed, Outcome, Unrun
 from sqs_workers.worker import steps
+from sqs_workers.worker.calls import join_all
 from sqs_workers.worker.held import Held, Phase, log_fields
 from sqs_workers.worker.loop import LoopThread
 
@@ -314,9 +315,7 @@ class Executors:
 
     def join(self, timeout: float) -> list[str]:
         """Wait for the threads (real seconds); names of those that still run."""
-        for thread in self._threads:
-            thread.join(timeout)
-        alive = [thread.name for thread in self._threads if thread.is_alive()]
+        alive = [thread.name for thread in join_all(self._threads, timeout)]
         if not self.loop.join(timeout):
             alive.append("the event loop")
         return alive

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from sqs_workers.exceptions import QueueNotFoundError, SQSError, WorkerError
 from sqs_workers.hooks import PollFailed
 from sqs_workers.transport import ErrorKind, classify, error_code
+from sqs_workers.worker.calls import join_all
 from sqs_workers.worker.circuit import Circuit
 
 if TYPE_CHECKING:
@@ -78,9 +79,7 @@ class Poller:
 
     def join(self, timeout: float) -> bool:
         """Wait for the threads (real seconds); whether all have ended."""
-        for thread in list(self._threads):
-            thread.join(timeout)
-        return not any(thread.is_alive() for thread in self._threads)
+        return not join_all(self._threads, timeout)
 
     def trail(self) -> None:
         """Leave the receives under way to their threads, which give back what they bring; wait at exit."""
