@@ -1,4 +1,4 @@
-"""Settles messages, each once: deletes and visibility changes in tens, copies to dead-letter queues one by one.
+"""Settles messages, each once: deletes and visibility changes in tens, dead-letter copies one by one.
 
 A queue that drains fast fills its batches; a lone slow job is settled at once. Whatever fails is tried again,
 entry by entry, while the message is still ours; a job is never run again because its delete failed here.

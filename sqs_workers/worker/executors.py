@@ -1,4 +1,4 @@
-"""Where handlers run: in the calling thread, in a pool of threads, or on one event loop for ``async def`` jobs."""
+"""Where handlers run: in the calling thread, in a pool of threads, or on one event loop (``async def``)."""
 
 from __future__ import annotations
 

@@ -44,8 +44,8 @@ def running_controls() -> list[Control]:
 class Control:
     """Carries requests to stop, and signals, into the engine.
 
-    A signal handler runs in the middle of whatever the main thread does, perhaps with a lock in its hands: it must
-    not take any. So it only puts a word into a queue that is made for this, and a thread does the rest.
+    A signal handler runs in the middle of whatever the main thread does, perhaps with a lock in its hands: it
+    must not take any. So it only puts a word into a queue that is made for this, and a thread does the rest.
     """
 
     def __init__(self, engine: Engine, *, handle_signals: bool) -> None:

@@ -1,9 +1,10 @@
 """Receives messages: one long poll for each queue, and overlapping short ones while there is more to get.
 
-A long poll that is under way cannot be called back: SQS may hand out a message at any moment and hides it, whether
-anybody still listens or not. So a stop never drops one. The worker waits for it for a second; if it has not been
-answered by then, ``run()`` returns, and the receiver thread stays until the answer comes and gives back at
-once whatever it brings. The process waits for such receivers when it exits, no longer than a poll lasts.
+A long poll that is under way cannot be called back: SQS may hand out a message at any moment and hides it,
+whether anybody still listens or not. So a stop never drops one. The worker waits for it for a second; if it
+has not been answered by then, ``run()`` returns, and the receiver thread stays until the answer comes and
+gives back at once whatever it brings. The process waits for such receivers when it exits, no longer than a
+poll lasts.
 """
 
 from __future__ import annotations

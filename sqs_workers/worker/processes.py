@@ -1,9 +1,9 @@
 """Several worker processes under one parent that keeps them alive.
 
-A child is a fresh interpreter: it gets an import path and plain data, and no live client, lock or thread of its
-parent. Parent and child are tied by the child's standard input: requests to stop travel on it, and its end
-tells a child that the parent is dead. Signals to the whole process group reach the children as well; because
-the parent does not signal them but writes, none of them takes the parent's word for a second signal.
+A child is a fresh interpreter: it gets an import path and plain data, and no live client, lock or thread of
+its parent. Parent and child are tied by the child's standard input: requests to stop travel on it, and its
+end tells a child that the parent is dead. Signals to the whole process group reach the children as well;
+because the parent does not signal them but writes, none of them takes the parent's word for a second signal.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Supervisor:
             order = json.dumps({"target": target, "kwargs": dict(kwargs), "path": sys.path})
         except (TypeError, ValueError) as error:
             raise ConfigurationError(
-                f"the arguments of {target} must be plain data (what JSON carries) to reach another process: {error}"
+                f"the arguments of {target} must be plain data (JSON) to reach another process: {error}"
             ) from error
         self._order = order.encode() + b"\n"
         self._target = target

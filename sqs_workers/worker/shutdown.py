@@ -51,7 +51,7 @@ class ShutdownWatch:
         self._feed(result)
 
     def polled_empty(self, state: SourceState) -> None:
-        """A long poll brought nothing. A worker is idle if all its queues are empty and nothing is in hand."""
+        """A long poll brought nothing. A worker is idle if its queues are empty and nothing is in hand."""
         state.empty = True
         if self._policy is None:
             return

@@ -1,4 +1,4 @@
-"""What the engine's tests share: queues in memory, scripted handlers, a transport with faults, workers in threads."""
+"""What the engine's tests share: queues in memory, scripted handlers, faults, workers in threads."""
 
 from __future__ import annotations
 

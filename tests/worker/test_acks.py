@@ -1,4 +1,4 @@
-"""Settling: in tens, entry by entry, tried again while the message is ours, and never at the cost of a second run."""
+"""Settling: in tens, entry by entry, tried again while the message is ours, never at the cost of a run."""
 
 from __future__ import annotations
 

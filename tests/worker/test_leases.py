@@ -297,7 +297,7 @@ def test_a_visibility_that_sqs_would_refuse_is_refused_in_the_handler(seconds: A
     def change(message: Message) -> None:
         try:
             message.change_visibility(seconds)
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             errors.append(str(error))
 
     bench.worker(bench.source(Handler(change)), shutdown_policy=StopAfter(1)).run()

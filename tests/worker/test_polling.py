@@ -97,7 +97,7 @@ def test_f31_an_outage_of_two_minutes_is_survived_and_its_length_can_be_seen() -
 def test_f31_delays_grow_and_are_spread() -> None:
     delays = {next_delay(0) for _ in range(20)}
     assert len(delays) > 10
-    assert 0 < min(delays)
+    assert min(delays) > 0
     delay = 0.0
     for _ in range(20):
         delay = next_delay(delay)

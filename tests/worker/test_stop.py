@@ -1,4 +1,4 @@
-"""How a worker stops: at once where it can, within its deadline always, and without costing a visibility timeout."""
+"""How a worker stops: at once where it can, within its deadline, and at no cost of a visibility timeout."""
 
 from __future__ import annotations
 
