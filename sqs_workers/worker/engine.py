@@ -130,7 +130,10 @@ class Engine:
         taken: list[Held] = []
         with self.lock:
             state.counts.received += len(messages)
+            now = self.clock.monotonic()
             for message in messages:
+                if not message.received_at:
+                    message.received_at = now
                 known = state.in_hand.get(message.message_id)
                 if known is not None:
                     # SQS gave it out again while it is here: one run, settled by the newer receipt.
@@ -350,7 +353,7 @@ class Engine:
         """Handlers that outlived their timeout hold more threads than the worker may have."""
         self.fail(
             WorkerError(
-                f"{count} handlers have outlived their timeout and still hold a thread each: the worker stops "
+                f"{count} handlers have outlived their timeout and hold a thread each: the worker stops. "
                 "Make them end by themselves (timeouts of their own for every call), or use async jobs"
             ),
             "too many handlers outlived their timeout",

@@ -61,6 +61,7 @@ class Executors:
         self._work = threading.Condition(engine.lock)
         self._threads: list[threading.Thread] = []
         self._live = 0
+        self._started = 0
         self._idle = 0
         self._zombies = 0
         self._running: set[Work] = set()
@@ -78,7 +79,7 @@ class Executors:
         """Run ``work``, which has got a slot."""
         self._running.add(work)
         held = work.messages[0]
-        if work.state.source.batch is None and work.state.handler.is_async(held.message):
+        if work.state.source.batch is None and self._is_async(held):
             self.loop.submit(partial(self._execute_async, work))
             return
         self._tasks.append(work)
@@ -86,6 +87,13 @@ class Executors:
             self._engine.changed.notify_all()
         else:
             self._wake_thread()
+
+    def _is_async(self, held: Held) -> bool:
+        try:
+            return held.source.handler.is_async(held.message)
+        except Exception:
+            logger.exception("Message %s is run in a thread", held.label, extra=log_fields(held))
+            return False
 
     def wake(self) -> None:
         """Let idle threads look at the engine's state."""
@@ -98,9 +106,10 @@ class Executors:
             self._work.notify()
         elif self._live < self._concurrency:
             self._live += 1
-            thread = threading.Thread(
-                target=self._run_thread, name=f"sqs-job-{len(self._threads)}", daemon=True
-            )
+            self._started += 1
+            name = f"sqs-job-{self._started}"
+            thread = threading.Thread(target=self._run_thread, name=name, daemon=True)
+            self._threads = [other for other in self._threads if other.is_alive()]
             self._threads.append(thread)
             thread.start()
 
@@ -220,13 +229,20 @@ class Executors:
             engine.heartbeat.cancel_alarm(work.messages[0])
         for held, outcome in zip(work.messages, outcomes, strict=True):
             if engine.claim(held):
-                engine.conclude(held, outcome)
+                self._conclude(held, outcome)
         with engine.lock:
             if work in self._running:
                 self._finish(work, took)
                 return True
             self._zombies -= 1
             return False
+
+    def _conclude(self, held: Held, outcome: Outcome) -> None:
+        try:
+            self._engine.conclude(held, outcome)
+        except Exception:
+            # A thread and a slot must not be lost to it; the message comes back by its visibility timeout.
+            logger.exception("Job %s could not be settled", held.label, extra=log_fields(held))
 
     def _finish(self, work: Work, took: float | None) -> None:
         self._running.discard(work)

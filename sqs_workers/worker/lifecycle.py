@@ -154,7 +154,8 @@ class Stop:
                 "A receive is still under way; what it brings is given back",
                 extra={"queue_name": poller.queue_name},
             )
-            poller.trail()
+            if not engine.stop_now:
+                poller.trail()
         self._join([poller for poller in self._pollers if poller not in trailing])
         return clock.monotonic() - self._began
 
