@@ -94,9 +94,12 @@ def test_f38_a_missing_queue_is_created(place: Place, name: str) -> None:
         target=lambda: ended.append(queue.process_queue(MaxTasksShutdown(1), 1, missing="create"))
     )
     thread.start()
-    watch.wait_for(WorkerStarted)
-    task.delay(1)
-    thread.join(PATIENCE)
+    try:
+        watch.wait_for(WorkerStarted)
+    finally:
+        # SQS's defaults: no deduplication by content.
+        task.options(deduplication_id="d1" if queue.is_fifo else None).delay(1)
+        thread.join(PATIENCE)
     assert ended[0].succeeded == 1
 
 
@@ -179,7 +182,7 @@ from tests.servers import boto_session
 
 sqs = SQSEnv(boto_session(sys.argv[1]), queue_prefix=sys.argv[2], codec="json")
 queue = sqs.queue(sys.argv[3])
-task = queue.connect_processor("work", print)
+task = queue.connect_processor("work", lambda value: None)
 task.delay(0)
 mine = id(sqs.sqs_client)
 queue.open_add_batch()
@@ -216,7 +219,7 @@ def test_f39_a_forked_process_has_a_client_of_its_own_and_every_job_arrives_once
     )
     assert (ended.returncode, ended.stdout.strip()) == (0, "[0, 0, 0]"), ended.stderr
     done: list[int] = []
-    env.queue(name).connect_processor("work", done.append)
+    env.queue(name).connect_processor("work", lambda value: done.append(value))
     watch = Watch(env)
     with running(env, name):
         watch.wait_for(JobSucceeded, 9)
