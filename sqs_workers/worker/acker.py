@@ -32,7 +32,11 @@ __all__ = ["Acker"]
 
 logger = logging.getLogger(__name__)
 
-MAX_LINGER = 0.1
+MAX_LINGER = 0.12
+"""Seconds that a settlement waits at most for others to share its request."""
+
+# Settlements further apart than this are sent at once: waiting would fill no batch.
+_WORTH_WAITING = 0.06
 _RETRY_FIRST = 0.2
 _RETRY_MAX = 5.0
 # A queue without permission to delete would fill the log: once in so many seconds is loud enough.
@@ -192,7 +196,7 @@ class Acker:
         return lane
 
     def _linger(self, lane: _Lane, more: bool) -> float:
-        if self._flushing or not more or lane.gap * 2 > MAX_LINGER:
+        if self._flushing or not more or lane.gap > _WORTH_WAITING:
             return 0.0
         return min(MAX_LINGER, lane.gap * (MAX_BATCH_ENTRIES + 2))
 
