@@ -274,7 +274,9 @@ def test_a_pickle_default_is_said_once_when_a_worker_starts(session: Any, caplog
     create_standard_queue(env, "q")
     env.queue("q").process_batch()
     env.queue("q").process_batch()
-    assert [(r.levelno, "codec='json'" in r.getMessage()) for r in caplog.records] == [(logging.WARNING, True)]
+    assert [(r.levelno, "codec='json'" in r.getMessage()) for r in caplog.records] == [
+        (logging.WARNING, True)
+    ]
     caplog.clear()
     for quiet in (SQSEnv(session, codec="json"), SQSEnv(session, accept=["pickle_compat"])):
         quiet.queue("q").process_batch()
