@@ -150,10 +150,9 @@ class WorksQueue:
         if processes is not None:
             from sqs_workers.queues.children import run_children
 
-            ended: WorkerResult | None = run_children(
+            return run_children(
                 self, processes, shutdown_policy, options, {**worker_options, "missing": missing}, env_path
             )
-            return ended
         if getattr(self.process_batch, "__func__", None) is not _library_process_batch():
             self._process_by_own_batches(shutdown_policy, wait_second)
             return None

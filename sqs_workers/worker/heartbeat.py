@@ -195,7 +195,7 @@ class Heartbeat:
         if left <= _LIMIT_NOTICE and not held.told_of_limit:
             held.told_of_limit = True
             logger.warning(
-                "Message %s of queue %s is in flight for nearly 12 hours: SQS shows it again in %d s, done or not",
+                "Message %s of queue %s is in flight for nearly 12 hours: SQS shows it again in %d s",
                 held.message.message_id,
                 held.source.name,
                 left,
@@ -214,7 +214,7 @@ class Heartbeat:
         entries = [(held.message.receipt_handle, seconds) for held in batch]
         try:
             results = self._transport.change_visibility_batch(source.url, entries)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - classified, and tried again while the lease lives
             kind, code = classify(error), error_code(error)
             logger.warning(
                 "The visibility of %d message(s) of queue %s could not be extended: %s",

@@ -1,4 +1,4 @@
-"""Settling: in tens, entry by entry, tried again while the message is ours, and never at the cost of a second run."""
+"""Settling: in tens, entry by entry, tried again while the message is ours, never at the cost of a run."""
 
 from __future__ import annotations
 
@@ -150,7 +150,9 @@ def test_permanent_errors_go_to_the_failure_policy_at_once() -> None:
         MessageBody="a",
         MessageAttributes={"JobName": {"DataType": "String", "StringValue": "pay"}},
     )
-    handler = Handler(lambda message: Rejected(ValueError("no such account")), failure_policy=DeadLetter("dead"))
+    handler = Handler(
+        lambda message: Rejected(ValueError("no such account")), failure_policy=DeadLetter("dead")
+    )
     bench.worker(bench.source(handler), shutdown_policy=StopAfter(1)).run()
     assert bench.counts() == (0, 0)
     answer = bench.client.receive_message(QueueUrl=bench.urls["dead"], MessageAttributeNames=["All"])
@@ -170,9 +172,7 @@ def test_f30_attempts_are_counted_by_the_receive_count_and_then_used_up() -> Non
     bench.queue("dead")
     bench.queue()
     bench.send("a")
-    handler = Handler(
-        lambda message: Failed(ValueError()), max_attempts=3, failure_policy=DeadLetter("dead")
-    )
+    handler = Handler(lambda message: Failed(ValueError()), max_attempts=3, failure_policy=DeadLetter("dead"))
     bench.worker(bench.source(handler), shutdown_policy=StopAfter(3)).run()
     assert handler.counts == [1, 2, 3]
     assert bench.counts() == (0, 0)
@@ -294,9 +294,7 @@ def test_an_answer_that_is_no_outcome_is_a_failure_not_a_success(answer: object)
     bench = Bench()
     bench.queue()
     bench.send("a")
-    result = bench.worker(
-        bench.source(Handler(lambda message: answer)), shutdown_policy=StopAfter(1)
-    ).run()
+    result = bench.worker(bench.source(Handler(lambda message: answer)), shutdown_policy=StopAfter(1)).run()
     assert (result.succeeded, result.failed) == (0, 1)
     assert bench.counts() == (1, 0)
 

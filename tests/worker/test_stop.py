@@ -1,4 +1,4 @@
-"""How a worker stops: at once where it can, within its deadline always, and without costing a visibility timeout."""
+"""How a worker stops: at once where it can, within its deadline, and at no cost of a visibility timeout."""
 
 from __future__ import annotations
 
@@ -72,7 +72,9 @@ def test_f02_what_waits_behind_a_running_job_is_visible_again_as_soon_as_the_sto
 def test_f04_a_running_job_is_drained_and_its_only_attempt_is_not_wasted() -> None:
     bench = Bench()
     dead = bench.queue("dead")
-    arn = bench.client.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    arn = bench.client.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])["Attributes"][
+        "QueueArn"
+    ]
     bench.queue(RedrivePolicy=f'{{"deadLetterTargetArn": "{arn}", "maxReceiveCount": 1}}')
     bench.send("a")
     gate = Gate()
@@ -148,9 +150,7 @@ def test_f08_a_coroutine_that_ignores_its_cancellation_is_left_at_the_deadline()
             except asyncio.CancelledError:
                 continue
 
-    with bench.running(
-        bench.source(AsyncHandler(stubborn)), concurrency=2, shutdown_timeout=0.3
-    ) as running:
+    with bench.running(bench.source(AsyncHandler(stubborn)), concurrency=2, shutdown_timeout=0.3) as running:
         bench.wait_for(JobStarted)
         running.worker.stop()
         result = running.join()
@@ -289,9 +289,7 @@ def test_a_job_in_the_main_thread_is_interrupted_at_the_deadline() -> None:
         worker.stop()
         gate(message)
 
-    worker = bench.worker(
-        bench.source(Handler(stopped_and_stuck)), handle_signals=True, shutdown_timeout=0.3
-    )
+    worker = bench.worker(bench.source(Handler(stopped_and_stuck)), handle_signals=True, shutdown_timeout=0.3)
     result = worker.run()
     assert bench.counts() == (1, 0)
     assert result.counts["jobs"].released == 1
