@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sqs_workers.exceptions import ConfigurationError
 from sqs_workers.shutdown_policies import (
@@ -66,7 +66,7 @@ def run_children(
             "options": child_options,
         },
         processes=processes,
-        shutdown_timeout=worker_options["shutdown_timeout"],
+        shutdown_timeout=worker_options.get("shutdown_timeout", 30.0),
     )
     return WorkerResult("the child processes ended", exit_code=code)
 
@@ -105,8 +105,8 @@ def _policy_from_data(data: list[Any]) -> ShutdownPolicy:
     if name == "NeverShutdown":
         return NEVER_SHUTDOWN
     if name in _COMBINED:
-        combined: ShutdownPolicy = _COMBINED[name](*map(_policy_from_data, arguments))
-        return combined
+        combined: Any = _COMBINED[name](*map(_policy_from_data, arguments))
+        return cast("ShutdownPolicy", combined)
     made: ShutdownPolicy = _WITH_NUMBER[name][0](*arguments)
     return made
 
