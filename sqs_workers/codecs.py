@@ -28,7 +28,9 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 import pickle
+import threading
 import zlib
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Protocol
@@ -42,12 +44,15 @@ __all__ = [
     "JSONCodec",
     "PickleCodec",
     "PickleCompatCodec",
+    "PickleWarning",
     "accepted_content_types",
     "accepted_names",
     "find_unserializable",
     "get_codec",
     "register_codec",
 ]
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_CONTENT_TYPE = "pickle_compat"
 PICKLE_PY2_COMPAT_PROTO = 2
@@ -264,3 +269,22 @@ def accepted_names(accept: Iterable[str]) -> frozenset[str]:
     for name in names:
         get_codec(name)
     return names
+
+
+class PickleWarning:
+    """Said when a worker starts, once an environment."""
+
+    def __init__(self, due: bool) -> None:
+        self._due = due
+        self._lock = threading.Lock()
+
+    def say_once(self) -> None:
+        """Say it, unless it was said or is not due."""
+        with self._lock:
+            due, self._due = self._due, False
+        if due:
+            logger.warning(
+                "This worker decodes pickles, which run code of the sender's choice. Use "
+                "SQSEnv(codec='json'), "
+                "or say what it shall accept: SQSEnv(accept=['json', 'pickle_compat'])"
+            )
