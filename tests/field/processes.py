@@ -71,16 +71,21 @@ class Program:
 
 
 @contextmanager
-def start(place: Place, queue_name: str, module: str = "tests.field.program", **options: Any) -> Iterator[Program]:
+def start(place: Place, queue_name: str, *, go: bool = False, **options: Any) -> Iterator[Program]:
+    """Work a queue by ``program.py``.
+
+    :param go: handlers need not wait for a byte at standard input.
+    """
     environment = {
         **os.environ,
         "FIELD_ENDPOINT": place.endpoint,
         "FIELD_PREFIX": place.prefix,
         "FIELD_QUEUE": queue_name,
         "FIELD_OPTIONS": json.dumps(options),
+        "FIELD_GO": "1" if go else "",
     }
     process = subprocess.Popen(
-        [sys.executable, "-m", module],
+        [sys.executable, "-m", "tests.field.program"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=environment,

@@ -18,6 +18,8 @@ from tests.servers import boto_session
 sqs = SQSEnv(boto_session(os.environ["FIELD_ENDPOINT"]), queue_prefix=os.environ["FIELD_PREFIX"], codec="json")
 queue = sqs.queue(os.environ["FIELD_QUEUE"])
 go = threading.Event()
+if os.environ.get("FIELD_GO"):
+    go.set()
 
 
 def say(*words: object) -> None:
@@ -42,9 +44,7 @@ def listen() -> None:
 
 def main() -> int:
     options = json.loads(os.environ["FIELD_OPTIONS"])
-    if options.pop("go", False):
-        go.set()
-    else:
+    if not go.is_set():
         threading.Thread(target=listen, daemon=True).start()
     try:
         result = queue.process_queue(**options)

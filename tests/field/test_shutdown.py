@@ -238,3 +238,42 @@ def test_a_message_of_the_last_poll_is_given_back_and_told_to_the_hooks(place: P
         worker.join()
     assert len(watch.of(JobStarted)) == 1
     assert counts(env, name) == (2, 0)
+
+
+@pytest.mark.wire
+def test_f09_a_killed_child_is_replaced_and_its_siblings_go_on(local: Place) -> None:
+    env = local.env()
+    name = local.standard(env, visibility_timeout=600)
+    with start(local, name, processes=2, go=True, wait_second=1) as program:
+        send(env, name, -1)
+        victim = int(program.expect("running -1").split()[-1])
+        send(env, name, *range(1, 21))
+        until(lambda: counts(env, name) == (0, 1), "the other twenty done")
+        # What the killed one held comes back when its lease is over, and is run by whoever lives.
+        assert program.process.poll() is None
+        program.send_signal(signal.SIGTERM)
+        assert program.expect("returned").startswith("returned 0")
+        assert program.exit_code() == 0
+    workers = {int(line.split()[-1]) for line in program.lines if line.startswith("running")}
+    assert victim in workers
+    assert workers - {victim}
+    assert sum(line.startswith("ended") for line in program.lines) == 20
+    (message,) = env.queue(name).get_raw_messages(local.after(601))
+    assert message.receive_count == 2
+
+
+@pytest.mark.wire
+def test_f09_every_death_is_followed_by_a_new_process(local: Place) -> None:
+    env = local.env()
+    name = local.standard(env, visibility_timeout=600)
+    with start(local, name, processes=1, go=True, wait_second=1) as program:
+        for _ in range(2):
+            send(env, name, -1)
+            program.expect("running -1")
+        send(env, name, 7)
+        program.expect("ended 7")
+        program.send_signal(signal.SIGTERM)
+        program.expect("returned")
+        assert program.exit_code() == 0
+    victims = [line.split()[-1] for line in program.lines if line.startswith("running")]
+    assert len(set(victims)) == 3, "each death was followed by a new process"
