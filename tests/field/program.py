@@ -1,4 +1,4 @@
-"""A worker as users run it: a process of its own, told what to do by its environment, standard input and signals.
+"""A worker as users run it: a process of its own, told what to do by environment, input and signals.
 
 It writes a line for whatever happens. Handlers wait until a byte comes in at standard input, once for all.
 """
@@ -14,7 +14,9 @@ import threading
 from sqs_workers import SQSEnv
 from tests.servers import boto_session
 
-sqs = SQSEnv(boto_session(os.environ["FIELD_ENDPOINT"]), queue_prefix=os.environ["FIELD_PREFIX"], codec="json")
+sqs = SQSEnv(
+    boto_session(os.environ["FIELD_ENDPOINT"]), queue_prefix=os.environ["FIELD_PREFIX"], codec="json"
+)
 queue = sqs.queue(os.environ["FIELD_QUEUE"])
 go = threading.Event()
 if os.environ.get("FIELD_GO"):
