@@ -182,17 +182,7 @@ def find_unserializable(
     reason = fault(message)
     parts: list[tuple[str, Any]] = []
     if isinstance(message, dict):
-        parts = [
-            (
-                f"{path}.{key}"
-                if path and isinstance(key, str)
-                else str(key)
-                if not path
-                else f"{path}[{key!r}]",
-                item,
-            )
-            for key, item in message.items()
-        ]
+        parts = [(_path_of(key, path), item) for key, item in message.items()]
     elif isinstance(message, (list, tuple)):
         parts = [(f"{path}[{index}]", item) for index, item in enumerate(message)]
     # A cycle would be followed forever.
@@ -201,6 +191,12 @@ def find_unserializable(
             if fault(part) is not None:
                 return find_unserializable(part, fault, part_path, depth + 1)
     return path, message, reason
+
+
+def _path_of(key: Any, parent: str) -> str:
+    if not parent:
+        return str(key)
+    return f"{parent}.{key}" if isinstance(key, str) else f"{parent}[{key!r}]"
 
 
 class _LazyTypedJSON:
@@ -248,7 +244,12 @@ def get_codec(content_type: str) -> Codec:
         return CONTENT_TYPES_CODECS[content_type]
     except (KeyError, TypeError):
         known = ", ".join(sorted(CONTENT_TYPES_CODECS))
-        raise UnknownCodecError(f"no codec {content_type!r}; known are {known}") from None
+        raise UnknownCodecError(f"no codec {_shown(content_type)}; known are {known}") from None
+
+
+def _shown(content_type: Any) -> str:
+    # It may come from a message, and be long.
+    return repr(content_type if not isinstance(content_type, str) else content_type[:80])
 
 
 def accepted_content_types(codec: str) -> frozenset[str]:

@@ -293,10 +293,9 @@ class SQSEnv:
             if classify(error) not in (ErrorKind.MISSING, ErrorKind.DENIED):
                 raise
             raise QueueNotFoundError(
-                f"queue {sqs_name!r} does not exist in this region and account, or these credentials may not "
-                "use it "
-                f"({error}). Create it with create_standard_queue() or create_fifo_queue(), or give "
-                "queue_url=",
+                f"queue {sqs_name!r} does not exist in this region and account, or these credentials may "
+                f"not use it ({error}). Create it with create_standard_queue() or create_fifo_queue(), or "
+                "give queue_url=",
                 queue_name=queue_name,
             ) from error
 

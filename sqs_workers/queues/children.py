@@ -149,7 +149,6 @@ def find_environment(env: Any) -> str:
                 if spec is not None:
                     return f"{spec.name}:{attribute}"
     raise ConfigurationError(
-        "child processes import the environment anew, and this one is no global variable of a module that "
-        "they could "
-        "import: put it there, or say where it is: env_path='myapp.jobs:sqs'"
+        "child processes import the environment anew, and this one is no global variable of a module "
+        "that they could import: put it there, or say where it is: env_path='myapp.jobs:sqs'"
     )

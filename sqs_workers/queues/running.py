@@ -74,8 +74,8 @@ def split_options(
     unknown = options.keys() - known
     if unknown:
         raise ConfigurationError(
-            f"process_queue() of queue {queue_name!r} has no option {', '.join(sorted(unknown))}; "
-            f"known are {', '.join(sorted(known))}"
+            f"process_queue() of queue {queue_name!r} has no option {', '.join(sorted(unknown))}; known "
+            f"are {', '.join(sorted(known))}"
         )
     given: dict[str, Any] = dict(options)
     run = RunOptions(
@@ -117,8 +117,8 @@ class RunOptions:
             )
         if self.visibility_timeout is not None and not 0 <= self.visibility_timeout <= MAX_VISIBILITY_TIMEOUT:
             raise ConfigurationError(
-                f"visibility_timeout of queue {queue_name!r} must be 0 to {MAX_VISIBILITY_TIMEOUT} seconds, "
-                f"not {self.visibility_timeout!r}"
+                f"visibility_timeout of queue {queue_name!r} must be 0 to {MAX_VISIBILITY_TIMEOUT} "
+                f"seconds, not {self.visibility_timeout!r}"
             )
         weight: Any = self.weight
         if isinstance(weight, bool) or not isinstance(weight, int) or weight < 1:
@@ -242,8 +242,8 @@ class WorksQueue:
         options.check(self.name)
         if executor == "inline" and self.has_async_processors:
             raise ConfigurationError(
-                f"queue {self.name!r} has async jobs, which the inline executor does not run: "
-                "take executor='auto' or 'threads'"
+                f"queue {self.name!r} has async jobs, which the inline executor does not run: take "
+                "executor='auto' or 'threads'"
             )
         if options.heartbeat:
             timeout = options.visibility_timeout
@@ -252,8 +252,8 @@ class WorksQueue:
             if timeout is not None and options.heartbeat >= timeout:
                 raise ConfigurationError(
                     f"heartbeat {options.heartbeat} s of queue {self.name!r} is not below its visibility "
-                    f"timeout of {timeout} s: messages would be lost before they are extended. Take a third "
-                    "of it, or leave the option out"
+                    f"timeout of {timeout} s: messages would be lost before they are extended. Take a "
+                    "third of it, or leave the option out"
                 )
         self._check_middleware()
         self.env.warn_about_pickle()
@@ -374,9 +374,8 @@ class WorksQueue:
         """
         if self.takes_batches and is_async_callable(processor):
             raise ConfigurationError(
-                f"{where} of queue {self.name!r} is async, and the queue hands out batches: make it a plain "
-                "function, "
-                "or take one message at a time"
+                f"{where} of queue {self.name!r} is async, and the queue hands out batches: make it a "
+                "plain function, or take one message at a time"
             )
 
 

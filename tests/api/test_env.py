@@ -384,3 +384,18 @@ def test_drain_queue_deletes_everything(queue: Any) -> None:
         queue.add_job("job", n=n)
     assert queue.drain_queue() == 23
     assert sent_jobs(queue) == []
+
+
+@pytest.mark.wire
+def test_a_given_client_serves_the_resource_too(local_endpoint: str) -> None:
+    import boto3
+
+    client = boto3.Session("key", "secret", region_name="us-east-1").client(
+        "sqs", endpoint_url=local_endpoint
+    )
+    env = SQSEnv(boto3.Session(region_name="eu-west-1"), "given-", codec="json", sqs_client=client)
+    create_standard_queue(env, "q")
+    queue = env.queue("q")
+    assert queue.get_queue().send_message(MessageBody="hello")["MessageId"]
+    assert queue.get_queue().meta.client is client
+    assert [message.body for message in queue.get_raw_messages(1)] == ["hello"]
