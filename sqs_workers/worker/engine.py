@@ -322,9 +322,18 @@ class Engine:
                 if self.claim(held):
                     self.conclude(held, Unrun("stopping"))
             for state in self.sources:
-                self.release_waiting(state, "stopping")
+                # Of a FIFO queue, a receive under way would bring what is given back now, once its group is
+                # free: one more attempt used up. It is a short one then (see the poller).
+                if not (state.source.fifo and state.receives):
+                    self.release_waiting(state, "stopping")
             self.executors.arm_interrupt(self.shutdown_timeout * STOP_SHARE)
             self.wake_all()
+
+    def receive_ended(self, state: SourceState) -> None:
+        """A receive was answered while the worker stops. Under the lock."""
+        if not state.receives and self._stop_begun:
+            self.release_waiting(state, "stopping")
+        self.changed.notify_all()
 
     def wake_all(self) -> None:
         """Let every waiting thread look at the state again."""

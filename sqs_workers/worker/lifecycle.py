@@ -167,6 +167,8 @@ class Stop:
             poller.wake()
         self._wait_for_receives(min(self._began + POLL_GRACE, deadline))
         with engine.lock:
+            for state in engine.sources:
+                engine.release_waiting(state, "stopping")
             engine.stopped = True
             trailing = [poller for poller in self._pollers if poller.under_way]
         # 4. Acknowledgements and releases go out, those of the steps above included.

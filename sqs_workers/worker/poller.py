@@ -40,6 +40,8 @@ _EMPTY_DELAY_FIRST = 0.05
 _EMPTY_DELAY_MAX = 1.0
 # A receive answered sooner than this was no long poll.
 _AT_ONCE = 0.2
+# Seconds of long polling while messages wait behind their groups: no longer than a stop waits for it.
+_FIFO_WAIT = 1
 # At exit, beyond the time that a long poll lasts.
 _EXIT_MARGIN = 5.0
 
@@ -137,7 +139,7 @@ class Poller:
             if not count:
                 return
             asked_at = engine.clock.monotonic()
-            wait_seconds = state.source.wait_seconds if first else 0
+            wait_seconds = self._wait_seconds() if first else 0
             try:
                 messages = engine.transport.receive(state.url, state.options(count, wait_seconds))
             except Exception as error:  # noqa: BLE001 - classified and waited out
@@ -155,6 +157,13 @@ class Poller:
             elif first and took < _AT_ONCE:
                 empty_delay = min(max(empty_delay * 2, _EMPTY_DELAY_FIRST), _EMPTY_DELAY_MAX)
                 self._pause(empty_delay)
+
+    def _wait_seconds(self) -> int:
+        state = self._state
+        if state.source.fifo and len(state.buffer):
+            # A stop gives back what waits behind its group, and this receive must not be there to take it.
+            return min(state.source.wait_seconds, _FIFO_WAIT)
+        return state.source.wait_seconds
 
     def _take_in(self, messages: Sequence[Message], count: int, took: float, *, first: bool) -> None:
         engine, state = self._engine, self._state
@@ -191,7 +200,7 @@ class Poller:
             self._state.reserved -= reserved
             self._state.receives -= 1
             if engine.stopping:
-                engine.changed.notify_all()
+                engine.receive_ended(self._state)
             elif reserved:
                 engine.wake_receivers()
 
