@@ -102,7 +102,7 @@ def take_turns(
                 found = measure(name)
             except FailedError as error:
                 failed.add(name)
-                result.notes.append(f"{name} failed: {str(error).splitlines()[0]}")
+                result.notes.append(f"{name} failed: {str(error).strip().splitlines()[-1]}")
                 print(f"  {result.key} {name}: {error}", file=sys.stderr, flush=True)
                 continue
             result.samples.setdefault(name, Samples()).add(**found)
