@@ -113,6 +113,8 @@ def dead_letter(account: Account, source: QueueState, message: Message, now: flo
 
     A standard queue's message keeps its enqueue time, a FIFO queue's gets a new one:
     https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/setting-up-dead-letter-queue-retention.html
+    In a FIFO queue its message id replaces its deduplication id:
+    https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-configure-dead-letter-queue-redrive.html
 
     What counts are the receives from this queue: a message that came here from another
     queue shows a higher ``ApproximateReceiveCount``, which goes on growing.
@@ -129,6 +131,7 @@ def dead_letter(account: Account, source: QueueState, message: Message, now: flo
     moved.source_arn = source.arn
     if target.fifo:
         moved.enqueued_at = now
+        moved.deduplication_id = moved.id
     source.remove(message)
     target.tick(now)
     target.put(moved, now)

@@ -91,6 +91,8 @@ def set_queue_attributes(account: Account, params: Mapping[str, Any]) -> Answer:
     values = _merge(queue.settings.values, checked)
     _check_redrive(account, queue.arn, queue.fifo, values, checked)
     queue.settings = QueueSettings.of(values)
+    if "DelaySeconds" in checked:
+        queue.apply_delay()
     queue.modified_s = int(account.clock.time())
     queue.notify()
     return {}

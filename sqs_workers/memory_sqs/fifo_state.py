@@ -56,6 +56,12 @@ class FifoQueue(QueueState):
     def _sequence(self, number: int) -> str:
         return str(_FIRST_SEQUENCE + number * _SEQUENCE_STEP)
 
+    def apply_delay(self) -> None:
+        """A FIFO queue's delay is retroactive: it holds for the messages already there, too."""
+        for message in self._messages.values():
+            if message.state == DELAYED:
+                self._timers.set(message, message.enqueued_at + self.settings.delay)
+
     def _enter(self, message: Message) -> None:
         group_id = message.group_id or ""
         group = self._groups.get(group_id)

@@ -152,6 +152,13 @@ class QueueState(ABC):
     # -- what differs -----------------------------------------------------
 
     @abstractmethod
+    def apply_delay(self) -> None:
+        """Let a changed ``DelaySeconds`` take effect on the messages already there.
+
+        https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-delay-queues.html
+        """
+
+    @abstractmethod
     def _sequence(self, number: int) -> str: ...
 
     @abstractmethod
@@ -179,6 +186,9 @@ class StandardQueue(QueueState):
     def __init__(self, name: str, arn: str, settings: QueueSettings, lock: threading.RLock) -> None:
         super().__init__(name, arn, settings, lock)
         self._ready: deque[Message] = deque()
+
+    def apply_delay(self) -> None:
+        """A standard queue's delay is not retroactive."""
 
     def _sequence(self, number: int) -> str:
         return ""
