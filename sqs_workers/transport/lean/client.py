@@ -131,8 +131,8 @@ class LeanTransport:
         return self._endpoint
 
     def _after_fork(self) -> None:
-        # No lock: a thread of the parent may have held it in the moment of the fork. Two threads that come here
-        # at once each open an endpoint, and the later one stays.
+        # No lock: a thread of the parent may have held it in the moment of the fork. Two threads that come
+        # here at once each open an endpoint, and the later one stays.
         inherited = self._endpoint
         self._client, self._endpoint = self._open()
         self._pid = os.getpid()

@@ -71,7 +71,7 @@ class Endpoint:
         self._budget = RetryBudget()
         self._skew = 0.0
         self._second = (0, "")
-        # botocore tells Lambda's trace to SQS, by which Lambda notices a function that calls itself in a circle.
+        # As botocore does: by the trace, Lambda notices a function that sends to the queue it reads from.
         self._traced = "AWS_LAMBDA_FUNCTION_NAME" in os.environ
 
     def close(self) -> None:

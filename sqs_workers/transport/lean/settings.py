@@ -232,5 +232,5 @@ def _bundle(verify: bool | str) -> str:
     from botocore.httpsession import get_cert_path
 
     # The stubs know only True.
-    find: Callable[[Any], str] = get_cert_path
-    return find(verify)
+    find: Callable[[Any], Any] = get_cert_path
+    return str(find(verify))
