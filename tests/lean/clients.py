@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -40,6 +41,12 @@ def without_moto(events: Any) -> None:
         events.unregister("before-send", botocore_stubber)
 
 
+@functools.cache
+def _shared_session() -> Any:
+    # Loading botocore's model of SQS takes longer than most tests; clients have event handlers of their own.
+    return plain_session()
+
+
 def client_of(url: str, *, attempts: int = 1, session: Any = None, **config: Any) -> Any:
     """A client of the server at ``url``.
 
@@ -52,7 +59,7 @@ def client_of(url: str, *, attempts: int = 1, session: Any = None, **config: Any
         "proxies": {},
         **config,
     }
-    return (session or plain_session()).client("sqs", endpoint_url=url, config=Config(**options))
+    return (session or _shared_session()).client("sqs", endpoint_url=url, config=Config(**options))
 
 
 @contextlib.contextmanager

@@ -85,7 +85,7 @@ def _read_answer(
         return Response(status, headers, body, reusable and not rest)
     length = headers.get("content-length")
     if length is None:
-        return Response(status, headers, _read_to_end(sock, data), False)
+        return Response(status, headers, _read_to_end(sock, data or sock.recv(_RECV)), False)
     if not (length.isascii() and length.isdigit()):
         raise BadAnswer(f"content length {length[:40]!r}")
     size = int(length[:20])
@@ -136,13 +136,14 @@ def _read_exactly(sock: Readable, data: bytes, size: int) -> bytes:
 
 
 def _read_to_end(sock: Readable, data: bytes) -> bytes:
-    parts = [data]
-    size = len(data)
-    while part := sock.recv(_RECV):
-        parts.append(part)
-        size += len(part)
+    parts = []
+    size = 0
+    while data:
+        parts.append(data)
+        size += len(data)
         if size > MAX_BODY_BYTES:
             raise BadAnswer(f"a body of more than {MAX_BODY_BYTES} bytes")
+        data = sock.recv(_RECV)
     return b"".join(parts)
 
 

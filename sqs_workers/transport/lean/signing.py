@@ -69,7 +69,8 @@ class Template:
         )
 
 
-@dataclass(frozen=True, slots=True)
+# No repr: it would show the secret.
+@dataclass(frozen=True, slots=True, repr=False)
 class _Key:
     """A signing key and what depends on the same day and credentials."""
 
