@@ -8,16 +8,20 @@ from collections.abc import Iterator
 import pytest
 
 from tests.leaks import child_processes, leaked_processes, leaked_threads
-from tests.servers import SERVER_PIDS, ministack_endpoint, moto_endpoint
+from tests.servers import SERVER_PIDS, local_endpoint, ministack_endpoint, moto_endpoint
 
-__all__ = ["ministack_endpoint", "moto_endpoint", "nothing_stays_running"]
+__all__ = ["local_endpoint", "ministack_endpoint", "moto_endpoint", "nothing_stays_running"]
 
 LEAK_PATIENCE_SECONDS = 5.0
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "documented(url): the AWS page that states what the conformance case checks")
-    config.addinivalue_line("markers", "memory_only(reason): a conformance case that emulators cannot run, and why")
+    config.addinivalue_line(
+        "markers", "documented(url): the AWS page that states what the conformance case checks"
+    )
+    config.addinivalue_line(
+        "markers", "memory_only(reason): a conformance case that emulators cannot run, and why"
+    )
 
 
 @pytest.fixture(autouse=True)

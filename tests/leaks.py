@@ -44,7 +44,7 @@ def leaked_threads(before: set[threading.Thread], patience: float) -> list[threa
 
 
 def leaked_processes(before: set[int], expected: set[int], patience: float) -> set[int]:
-    """Children started since ``before``, other than ``expected``, that still run after ``patience`` seconds."""
+    """Children started since ``before``, not ``expected``, that still run after ``patience`` seconds."""
     deadline = time.monotonic() + patience
     pause = threading.Event()
     while leaked := child_processes() - before - expected:

@@ -29,11 +29,15 @@ __all__ = [
     "EndpointSession",
     "boto_session",
     "free_port",
+    "local_endpoint",
     "ministack_endpoint",
     "moto_endpoint",
+    "require_ministack",
+    "require_moto",
     "reset_ministack",
     "reset_moto",
     "server_absent",
+    "start_local",
     "start_ministack",
     "start_moto",
     "wire_client",
@@ -49,14 +53,14 @@ SERVER_PIDS: set[int] = set()
 
 
 class EndpointSession:
-    """A boto3 session whose clients and resources all talk to one endpoint, with credentials that open nothing."""
+    """A boto3 session whose clients and resources talk to one endpoint, with credentials of no use."""
 
     def __init__(self, endpoint: str) -> None:
         import boto3
 
         self.endpoint = endpoint
         self.region_name = REGION
-        self._session = boto3.session.Session(
+        self._session: Any = boto3.session.Session(
             aws_access_key_id="testing", aws_secret_access_key="testing", region_name=REGION
         )
 
@@ -104,6 +108,18 @@ def server_absent(package: str, install: str) -> NoReturn:
     if os.environ.get("CI"):
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason)
+
+
+def require_moto() -> None:
+    """Skip, or fail in CI, unless moto and what its server needs are installed."""
+    if not (_is_installed("moto") and _is_installed("flask")):
+        server_absent("moto", "'moto[server]'")
+
+
+def require_ministack() -> None:
+    """Skip, or fail in CI, unless MiniStack is installed."""
+    if not _is_installed("ministack"):
+        server_absent("ministack", "ministack")
 
 
 def _is_installed(module: str) -> bool:
@@ -188,8 +204,22 @@ def start_ministack() -> Iterator[str]:
     script = Path(sys.executable).with_name("ministack")
     as_module = importlib.util.find_spec("ministack.__main__") is not None
     command = [sys.executable, "-m", "ministack"] if as_module else [str(script)]
-    environment = {"BIND_HOST": HOST, "GATEWAY_PORT": str(port), "MINISTACK_HOST": HOST, "PYTHONWARNINGS": "ignore"}
+    environment = {
+        "BIND_HOST": HOST,
+        "GATEWAY_PORT": str(port),
+        "MINISTACK_HOST": HOST,
+        "PYTHONWARNINGS": "ignore",
+    }
     with _serve(command, port, environment, "/_ministack/health") as endpoint:
+        yield endpoint
+
+
+@contextlib.contextmanager
+def start_local(*options: str) -> Iterator[str]:
+    """Run the local endpoint with ``options`` of its command line; yields its URL."""
+    port = free_port()
+    command = [sys.executable, "-m", "sqs_workers.local", "--port", str(port), *options]
+    with _serve(command, port, {"PYTHONPATH": str(Path(__file__).parents[1])}, "/_local/stats") as endpoint:
         yield endpoint
 
 
@@ -206,8 +236,7 @@ def reset_ministack(endpoint: str) -> None:
 @pytest.fixture(scope="session")
 def moto_endpoint() -> Iterator[str]:
     """URL of a moto server that lives as long as the test session."""
-    if not (_is_installed("moto") and _is_installed("flask")):
-        server_absent("moto", "'moto[server]'")
+    require_moto()
     with start_moto() as endpoint:
         yield endpoint
 
@@ -215,7 +244,15 @@ def moto_endpoint() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def ministack_endpoint() -> Iterator[str]:
     """URL of a MiniStack that lives as long as the test session."""
-    if not _is_installed("ministack"):
-        server_absent("ministack", "ministack")
+    require_ministack()
     with start_ministack() as endpoint:
+        yield endpoint
+
+
+@pytest.fixture(scope="session")
+def local_endpoint() -> Iterator[str]:
+    """URL of the local endpoint, in a process of its own, that lives as long as the test session."""
+    if not _is_installed("aiohttp"):
+        server_absent("aiohttp", "'sqs-workers[local]'")
+    with start_local() as endpoint:
         yield endpoint

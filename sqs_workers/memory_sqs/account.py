@@ -116,10 +116,13 @@ def dead_letter(account: Account, source: QueueState, message: Message, now: flo
     In a FIFO queue its message id replaces its deduplication id:
     https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-configure-dead-letter-queue-redrive.html
 
+    What counts are the receives from this queue: a message that came here from another
+    queue shows a higher ``ApproximateReceiveCount``, which goes on growing.
+
     Returns ``False``, and the message stays, while the dead-letter queue does not exist.
     """
     policy = source.settings.redrive
-    if policy is None or message.receive_count < policy.max_receive_count:
+    if policy is None or message.receives < policy.max_receive_count:
         return False
     target = account.queue_by_arn(policy.target_arn)
     if target is None or target is source:

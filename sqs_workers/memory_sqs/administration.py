@@ -19,6 +19,7 @@ from sqs_workers.memory_sqs.attributes import (
     check_attributes,
     check_queue_name,
     defaults,
+    same_value,
 )
 from sqs_workers.memory_sqs.faults import (
     Fault,
@@ -62,7 +63,7 @@ def create_queue(account: Account, params: Mapping[str, Any]) -> Answer:
     existing = account.queues.get(name)
     if existing is not None:
         for attribute, value in checked.items():
-            if existing.settings.values.get(attribute, "") != value:
+            if not same_value(attribute, existing.settings.values.get(attribute, ""), value):
                 raise duplicate_queue(attribute)
         return {"QueueUrl": account.url(name)}
     now = account.clock.monotonic()

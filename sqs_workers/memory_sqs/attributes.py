@@ -39,6 +39,7 @@ __all__ = [
     "check_attributes",
     "check_queue_name",
     "defaults",
+    "same_value",
 ]
 
 _QUEUE_NAME = re.compile(r"[A-Za-z0-9_-]+(\.fifo)?")
@@ -207,7 +208,15 @@ def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
     return value
 
 
-def _check_policy(value: str) -> None:
+def same_value(name: str, one: str, other: str) -> bool:
+    """Whether two checked values of an attribute mean the same; in JSON, layout does not matter."""
+    if one == other or not one or not other:
+        return one == other
+    parser = _JSON.get(name)
+    return parser is not None and parser(one) == parser(other)
+
+
+def _check_policy(value: str) -> object:
     fault: Fault = invalid_attribute_value("Policy")
     try:
         document = json.loads(value)
@@ -215,6 +224,7 @@ def _check_policy(value: str) -> None:
         raise fault from None
     if not isinstance(document, dict) or "Statement" not in document:
         raise fault
+    return document
 
 
 _JSON: dict[str, Callable[[str], object]] = {

@@ -114,8 +114,7 @@ class MemoryAWS(Account):
                     move_tasks.run_tasks(self)
                 return operation(self, params)
         except Fault as fault:
-            error = client_error(fault, operation_name)
-        raise error
+            raise client_error(fault, operation_name) from None
 
     def validate(self, operation_name: str, params: Mapping[str, Any]) -> None:
         """Check names and types of arguments as boto3 does.
@@ -140,8 +139,7 @@ class MemoryAWS(Account):
                     move_tasks.run_tasks(self)
                 return receiving.poll(self, params)
         except Fault as fault:
-            error = client_error(fault, "ReceiveMessage")
-        raise error
+            raise client_error(fault, "ReceiveMessage") from None
 
     def subscribe(self, queue_url: str, callback: Callable[[], None]) -> Callable[[], None]:
         """Call ``callback`` whenever a message of the queue may have become available.
@@ -162,7 +160,10 @@ class MemoryAWS(Account):
                 token = next(self._subscriptions)
                 queue.listeners[token] = callback
         except Fault as fault:
-            error = client_error(fault, "ReceiveMessage")
-        else:
-            return lambda: queue.listeners.pop(token, None) and None
-        raise error
+            raise client_error(fault, "ReceiveMessage") from None
+
+        def unsubscribe() -> None:
+            with self.lock:
+                queue.listeners.pop(token, None)
+
+        return unsubscribe

@@ -22,6 +22,7 @@ class ClientMeta:
 
     region_name: str
     endpoint_url: str
+    config: Any = None
     partition: str = "aws"
 
     @property
@@ -40,14 +41,15 @@ class MemoryClient:
     operation of SQS; they take keyword arguments only.
 
     :param aws: the account to work on.
+    :param config: kept as ``client.meta.config``; nothing reads it.
     :param validate_parameters: check argument names and types before the call
         as boto3 does (``ParamValidationError``).
     """
 
-    def __init__(self, aws: MemoryAWS, *, validate_parameters: bool = True) -> None:
+    def __init__(self, aws: MemoryAWS, *, config: Any = None, validate_parameters: bool = True) -> None:
         self._aws = aws
         self._validate = validate_parameters
-        self.meta = ClientMeta(aws.region_name, aws.endpoint_url)
+        self.meta = ClientMeta(aws.region_name, aws.endpoint_url, config)
 
     def __getattr__(self, name: str) -> Callable[..., dict[str, Any]]:
         # boto3's methods come from the service model, too. Kept on the

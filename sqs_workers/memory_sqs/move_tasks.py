@@ -31,8 +31,7 @@ __all__ = [
 
 _MAX_PER_SECOND = 500
 _MAX_RESULTS = 10
-# Messages an unlimited task moves in one go count as moved at once; a tiny
-# allowance keeps 0.1 + 0.2 seconds at 10 a second from being 2 messages.
+# Keeps 0.1 + 0.2 seconds at ten a second from being two messages.
 _ROUNDING = 1e-9
 
 
@@ -71,6 +70,9 @@ def start_message_move_task(account: Account, params: Mapping[str, Any]) -> dict
     )
     account.tasks.append(task)
     account.running_tasks += 1
+    # Polls in progress compute anew when to look again.
+    for queue in account.queues.values():
+        queue.notify()
     return {"TaskHandle": handle}
 
 

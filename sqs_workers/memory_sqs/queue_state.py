@@ -59,7 +59,7 @@ class QueueState(ABC):
         next_due = self._timers.next_due()
         if next_due is not None and next_due <= now:
             for message in self._timers.due(now):
-                message.expired_once = message.state == IN_FLIGHT
+                message.timed_out = message.state == IN_FLIGHT
                 self._reveal(message)
         self._drop_expired(now - self.settings.retention)
 
@@ -105,7 +105,7 @@ class QueueState(ABC):
             message.receives += 1
             message.receive_count += 1
             message.received_at = now
-            message.expired_once = False
+            message.timed_out = False
             self._timers.set(message, now + visibility)
         return taken
 

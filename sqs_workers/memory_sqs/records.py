@@ -50,7 +50,6 @@ class Message:
         "deduplication_id",
         "due",
         "enqueued_at",
-        "expired_once",
         "first_received_ms",
         "group_id",
         "id",
@@ -64,6 +63,7 @@ class Message:
         "sequence",
         "source_arn",
         "state",
+        "timed_out",
         "trace_header",
     )
 
@@ -90,7 +90,7 @@ class Message:
         self.receives = 0
         self.received_at = 0.0
         # True if the visibility timeout of the newest receipt ran out by itself.
-        self.expired_once = False
+        self.timed_out = False
         # When the state changes by itself, and when the timer's heap will look at it.
         self.due: float | None = None
         self.alarm: float | None = None

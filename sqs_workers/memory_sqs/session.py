@@ -67,7 +67,9 @@ class MemorySession:
         :raises ValueError: for another service than ``"sqs"``.
         """
         self._check_service(service_name)
-        return MemoryClient(self.aws, validate_parameters=self._validate_parameters)
+        return MemoryClient(
+            self.aws, config=kwargs.get("config"), validate_parameters=self._validate_parameters
+        )
 
     def resource(self, service_name: str, **kwargs: Any) -> Any:
         """A service resource of SQS. boto3's other arguments are accepted and make no difference.

@@ -119,7 +119,7 @@ def _change(queue: QueueState, handle: str, timeout: int, now: float) -> None:
     if queue.fifo and (message.receives != receives or message.state != IN_FLIGHT):
         raise _expired(handle)
     if message.state != IN_FLIGHT:
-        if message.expired_once:
+        if message.timed_out:
             return
         raise message_not_in_flight(handle)
     if now + timeout > message.received_at + MAX_VISIBILITY_TIMEOUT:

@@ -176,7 +176,7 @@ class Sqs:
 
     @contextlib.contextmanager
     def refused(self, *codes: str, modeled: str = "") -> Iterator[pytest.ExceptionInfo[ClientError]]:
-        """The call inside must be refused with one of these error codes, and as that exception of the client."""
+        """The call inside must be refused with one of these error codes, as that exception of the client."""
         expected = getattr(self.client.exceptions, modeled) if modeled else ClientError
         with pytest.raises(ClientError) as caught:
             yield caught

@@ -32,9 +32,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def case_name(item: pytest.Function) -> tuple[str, str]:
     """The case and the backend of a collected test."""
-    backend: str = item.callspec.params["sqs"]
+    backend = str(item.callspec.params["sqs"])
     ids = item.callspec.id
-    others = ids.removeprefix(backend).removeprefix("-") if ids.startswith(backend) else ids.removesuffix(f"-{backend}")
+    others = (
+        ids.removeprefix(backend).removeprefix("-")
+        if ids.startswith(backend)
+        else ids.removesuffix(f"-{backend}")
+    )
     return f"{item.originalname}[{others}]" if others else item.originalname, backend
 
 

@@ -82,7 +82,9 @@ def test_a_batch_returns_the_digests_of_each_entry(sqs: Sqs) -> None:
     url = sqs.queue()
     attributes = {"kind": {"DataType": "String", "StringValue": "mail"}}
     single = sqs.send(url, "same body", MessageAttributes=attributes)
-    (found,) = send(sqs, url, {"Id": "1", "MessageBody": "same body", "MessageAttributes": attributes})["Successful"]
+    (found,) = send(sqs, url, {"Id": "1", "MessageBody": "same body", "MessageAttributes": attributes})[
+        "Successful"
+    ]
     assert found["MD5OfMessageBody"] == single["MD5OfMessageBody"]
     assert found["MD5OfMessageAttributes"] == single["MD5OfMessageAttributes"]
 
@@ -111,7 +113,9 @@ def test_a_control_character_fails_its_entry_alone(sqs: Sqs) -> None:
 )
 def test_a_wrong_parameter_fails_its_entry_alone(sqs: Sqs, wrong: dict[str, Any]) -> None:
     url = sqs.queue()
-    answer = send(sqs, url, {"Id": "bad", "MessageBody": "bad", **wrong}, {"Id": "good", "MessageBody": "fine"})
+    answer = send(
+        sqs, url, {"Id": "bad", "MessageBody": "bad", **wrong}, {"Id": "good", "MessageBody": "fine"}
+    )
     assert ids(answer, "Successful") == ["good"]
     (failed,) = answer["Failed"]
     assert (failed["Id"], failed["SenderFault"], failed["Code"]) == ("bad", True, "InvalidParameterValue")
@@ -159,7 +163,9 @@ def test_attributes_count_towards_the_size_of_a_batch(sqs: Sqs) -> None:
 @documented(api("SendMessageBatch"))
 def test_each_entry_has_its_own_delay(sqs: Sqs) -> None:
     url = sqs.queue()
-    send(sqs, url, {"Id": "1", "MessageBody": "now"}, {"Id": "2", "MessageBody": "later", "DelaySeconds": 900})
+    send(
+        sqs, url, {"Id": "1", "MessageBody": "now"}, {"Id": "2", "MessageBody": "later", "DelaySeconds": 900}
+    )
     assert sqs.bodies(url) == ["now"]
     assert sqs.counts(url) == (0, 1, 1)
 

@@ -41,8 +41,12 @@ MODELED = [
         pytest.param("send_message", {"MessageBody": "body"}, id="queue-missing"),
         pytest.param("send_message", {"QueueUrl": "url", "MessageBody": 1}, id="body-no-string"),
         pytest.param("send_message", {"QueueUrl": "url", "MessageBody": b"body"}, id="body-of-bytes"),
-        pytest.param("send_message", {"QueueUrl": "url", "MessageBody": "b", "DelaySeconds": "1"}, id="delay-no-int"),
-        pytest.param("send_message", {"QueueUrl": "url", "MessageBody": "b", "Colour": "red"}, id="unknown-argument"),
+        pytest.param(
+            "send_message", {"QueueUrl": "url", "MessageBody": "b", "DelaySeconds": "1"}, id="delay-no-int"
+        ),
+        pytest.param(
+            "send_message", {"QueueUrl": "url", "MessageBody": "b", "Colour": "red"}, id="unknown-argument"
+        ),
         pytest.param(
             "send_message",
             {"QueueUrl": "url", "MessageBody": "b", "MessageAttributes": {"n": {"StringValue": "1"}}},
@@ -50,17 +54,27 @@ MODELED = [
         ),
         pytest.param(
             "send_message",
-            {"QueueUrl": "url", "MessageBody": "b", "MessageAttributes": {"n": {"DataType": "Number", "StringValue": 1}}},
+            {
+                "QueueUrl": "url",
+                "MessageBody": "b",
+                "MessageAttributes": {"n": {"DataType": "Number", "StringValue": 1}},
+            },
             id="attribute-no-string",
         ),
-        pytest.param("send_message_batch", {"QueueUrl": "url", "Entries": [{"Id": "1"}]}, id="entry-without-body"),
+        pytest.param(
+            "send_message_batch", {"QueueUrl": "url", "Entries": [{"Id": "1"}]}, id="entry-without-body"
+        ),
         pytest.param("send_message_batch", {"QueueUrl": "url", "Entries": {"Id": "1"}}, id="entries-no-list"),
         pytest.param("receive_message", {"QueueUrl": "url", "MaxNumberOfMessages": "1"}, id="count-no-int"),
         pytest.param("receive_message", {"QueueUrl": "url", "AttributeNames": "All"}, id="names-no-list"),
         pytest.param("delete_message", {"QueueUrl": "url"}, id="receipt-missing"),
-        pytest.param("change_message_visibility", {"QueueUrl": "url", "ReceiptHandle": "r"}, id="timeout-missing"),
+        pytest.param(
+            "change_message_visibility", {"QueueUrl": "url", "ReceiptHandle": "r"}, id="timeout-missing"
+        ),
         pytest.param("create_queue", {}, id="name-missing"),
-        pytest.param("create_queue", {"QueueName": "q", "Attributes": {"DelaySeconds": 1}}, id="value-no-string"),
+        pytest.param(
+            "create_queue", {"QueueName": "q", "Attributes": {"DelaySeconds": 1}}, id="value-no-string"
+        ),
         pytest.param("set_queue_attributes", {"QueueUrl": "url"}, id="attributes-missing"),
         pytest.param("tag_queue", {"QueueUrl": "url", "Tags": {"key": 1}}, id="tag-no-string"),
     ],

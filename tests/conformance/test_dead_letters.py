@@ -26,6 +26,10 @@ def pair(sqs: Sqs, receives: int = 1, **attributes: str) -> tuple[str, str]:
     return sqs.queue(RedrivePolicy=policy(sqs, dead, receives), **attributes), dead
 
 
+def set_policy(sqs: Sqs, url: str, value: str) -> None:
+    sqs.client.set_queue_attributes(QueueUrl=url, Attributes={"RedrivePolicy": value})
+
+
 def fail(sqs: Sqs, url: str, receives: int = 1) -> None:
     """Receive as often as the policy allows, and once more to make SQS move the message."""
     for _ in range(receives):
@@ -145,7 +149,7 @@ def test_a_moved_fifo_message_keeps_its_group_and_has_its_id_as_deduplication_id
 @documented(api("SetQueueAttributes"))
 def test_a_redrive_policy_is_returned_as_json(sqs: Sqs) -> None:
     dead, url = sqs.queue(), sqs.queue()
-    sqs.client.set_queue_attributes(QueueUrl=url, Attributes={"RedrivePolicy": policy(sqs, dead, 5)})
+    set_policy(sqs, url, policy(sqs, dead, 5))
     found = json.loads(sqs.attributes(url, "RedrivePolicy")["RedrivePolicy"])
     assert found["deadLetterTargetArn"] == sqs.arn(dead)
     assert int(found["maxReceiveCount"]) == 5
@@ -154,7 +158,7 @@ def test_a_redrive_policy_is_returned_as_json(sqs: Sqs) -> None:
 @documented(api("SetQueueAttributes"))
 def test_an_empty_redrive_policy_removes_it(sqs: Sqs) -> None:
     url, dead = pair(sqs)
-    sqs.client.set_queue_attributes(QueueUrl=url, Attributes={"RedrivePolicy": ""})
+    set_policy(sqs, url, "")
     assert sqs.attributes(url, "RedrivePolicy") == {}
     sqs.send(url)
     for _ in range(3):
@@ -167,14 +171,14 @@ def test_an_empty_redrive_policy_removes_it(sqs: Sqs) -> None:
 def test_a_max_receive_count_outside_of_1_to_1000_is_refused(sqs: Sqs, receives: Any) -> None:
     dead, url = sqs.queue(), sqs.queue()
     with sqs.refused(*REFUSED):
-        sqs.client.set_queue_attributes(QueueUrl=url, Attributes={"RedrivePolicy": policy(sqs, dead, receives)})
+        set_policy(sqs, url, policy(sqs, dead, receives))
 
 
 @documented(api("SetQueueAttributes"))
 @pytest.mark.parametrize("receives", [1, 1000, "10"])
 def test_a_max_receive_count_may_be_a_number_or_its_digits(sqs: Sqs, receives: Any) -> None:
     dead, url = sqs.queue(), sqs.queue()
-    sqs.client.set_queue_attributes(QueueUrl=url, Attributes={"RedrivePolicy": policy(sqs, dead, receives)})
+    set_policy(sqs, url, policy(sqs, dead, receives))
 
 
 @documented(api("SetQueueAttributes"))
@@ -186,7 +190,7 @@ def test_a_max_receive_count_may_be_a_number_or_its_digits(sqs: Sqs, receives: A
 def test_a_malformed_redrive_policy_is_refused(sqs: Sqs, value: str) -> None:
     url = sqs.queue()
     with sqs.refused(*REFUSED):
-        sqs.client.set_queue_attributes(QueueUrl=url, Attributes={"RedrivePolicy": value})
+        set_policy(sqs, url, value)
     assert sqs.attributes(url, "RedrivePolicy") == {}
 
 
@@ -195,7 +199,7 @@ def test_a_redrive_policy_without_a_count_is_refused(sqs: Sqs) -> None:
     dead, url = sqs.queue(), sqs.queue()
     value = json.dumps({"deadLetterTargetArn": sqs.arn(dead)})
     with sqs.refused(*REFUSED):
-        sqs.client.set_queue_attributes(QueueUrl=url, Attributes={"RedrivePolicy": value})
+        set_policy(sqs, url, value)
 
 
 @documented(guide("sqs-configure-dead-letter-queue"))
@@ -203,7 +207,7 @@ def test_the_dead_letter_queue_must_exist(sqs: Sqs) -> None:
     url = sqs.queue()
     value = policy(sqs, url).replace(sqs.arn(url), sqs.arn(url) + "-missing")
     with sqs.refused(*REFUSED, "AWS.SimpleQueueService.NonExistentQueue"):
-        sqs.client.set_queue_attributes(QueueUrl=url, Attributes={"RedrivePolicy": value})
+        set_policy(sqs, url, value)
 
 
 @documented(guide("sqs-configure-dead-letter-queue"))
@@ -212,7 +216,7 @@ def test_a_queue_and_its_dead_letter_queue_must_be_of_one_type(sqs: Sqs, source:
     standard, fifo = sqs.queue(), sqs.fifo()
     url, dead = (standard, fifo) if source == "standard" else (fifo, standard)
     with sqs.refused(*REFUSED):
-        sqs.client.set_queue_attributes(QueueUrl=url, Attributes={"RedrivePolicy": policy(sqs, dead)})
+        set_policy(sqs, url, policy(sqs, dead))
 
 
 # The redrive allow policy
@@ -230,16 +234,16 @@ def test_a_queue_that_denies_all_cannot_be_a_dead_letter_queue(sqs: Sqs) -> None
     dead = sqs.queue(RedriveAllowPolicy=permit("denyAll"))
     url = sqs.queue()
     with sqs.refused(*REFUSED):
-        sqs.client.set_queue_attributes(QueueUrl=url, Attributes={"RedrivePolicy": policy(sqs, dead)})
+        set_policy(sqs, url, policy(sqs, dead))
 
 
 @documented(api("SetQueueAttributes"))
 def test_a_queue_may_allow_its_sources_by_arn(sqs: Sqs) -> None:
     friend, stranger = sqs.queue(), sqs.queue()
     dead = sqs.queue(RedriveAllowPolicy=permit("byQueue", sqs.arn(friend)))
-    sqs.client.set_queue_attributes(QueueUrl=friend, Attributes={"RedrivePolicy": policy(sqs, dead)})
+    set_policy(sqs, friend, policy(sqs, dead))
     with sqs.refused(*REFUSED):
-        sqs.client.set_queue_attributes(QueueUrl=stranger, Attributes={"RedrivePolicy": policy(sqs, dead)})
+        set_policy(sqs, stranger, policy(sqs, dead))
 
 
 @documented(api("SetQueueAttributes"))
@@ -262,7 +266,13 @@ def test_a_queue_that_allows_all_takes_any_source(sqs: Sqs) -> None:
         permit("byQueue"),
         permit("byQueue", *(f"arn:aws:sqs:us-east-1:123456789012:queue-{number}" for number in range(11))),
     ],
-    ids=["no-json", "unknown-permission", "sources-with-allow-all", "by-queue-without-sources", "eleven-sources"],
+    ids=[
+        "no-json",
+        "unknown-permission",
+        "sources-with-allow-all",
+        "by-queue-without-sources",
+        "eleven-sources",
+    ],
 )
 def test_a_malformed_redrive_allow_policy_is_refused(sqs: Sqs, value: str) -> None:
     url = sqs.queue()
@@ -291,7 +301,9 @@ def test_sources_are_listed_in_pages(sqs: Sqs) -> None:
     dead = sqs.queue()
     sources = {sqs.queue(RedrivePolicy=policy(sqs, dead)) for _ in range(3)}
     first = sqs.client.list_dead_letter_source_queues(QueueUrl=dead, MaxResults=2)
-    second = sqs.client.list_dead_letter_source_queues(QueueUrl=dead, MaxResults=2, NextToken=first["NextToken"])
+    second = sqs.client.list_dead_letter_source_queues(
+        QueueUrl=dead, MaxResults=2, NextToken=first["NextToken"]
+    )
     assert [len(page["queueUrls"]) for page in (first, second)] == [2, 1]
     assert "NextToken" not in second
     assert {*first["queueUrls"], *second["queueUrls"]} == sources

@@ -102,7 +102,8 @@ def test_sequence_numbers_grow_and_come_with_the_message(sqs: Sqs) -> None:
     url = sqs.fifo(by_content=True)
     sent = [sqs.send(url, body, MessageGroupId="g")["SequenceNumber"] for body in "abc"]
     received = [
-        message["Attributes"]["SequenceNumber"] for message in sqs.receive(url, MessageSystemAttributeNames=["All"])
+        message["Attributes"]["SequenceNumber"]
+        for message in sqs.receive(url, MessageSystemAttributeNames=["All"])
     ]
     assert received == sent
     assert [int(number) for number in sent] == sorted({int(number) for number in sent})
@@ -134,7 +135,9 @@ def test_a_message_without_a_group_is_refused(sqs: Sqs) -> None:
 
 @documented(api("SendMessage"))
 @pytest.mark.parametrize("name", ["MessageGroupId", "MessageDeduplicationId"])
-@pytest.mark.parametrize("value", ["i" * 129, "white space", "ünicode"], ids=["129-characters", "space", "umlaut"])
+@pytest.mark.parametrize(
+    "value", ["i" * 129, "white space", "ünicode"], ids=["129-characters", "space", "umlaut"]
+)
 def test_a_group_or_deduplication_id_outside_of_the_rules_is_refused(sqs: Sqs, name: str, value: str) -> None:
     url = sqs.fifo()
     with sqs.refused("InvalidParameterValue"):

@@ -102,7 +102,11 @@ def test_an_empty_body_is_refused(sqs: Sqs) -> None:
 
 
 @documented(api("SendMessage"))
-@pytest.mark.parametrize("character", ["\x00", "\x08", "\x0b", "\x1f", "\ufffe", "\uffff"], ids=ascii)
+@pytest.mark.parametrize(
+    "character",
+    ["\x00", "\x08", "\x0b", "\x1f", "\ufffe", "\uffff"],
+    ids=lambda character: f"U+{ord(character):04X}",
+)
 def test_characters_outside_of_the_allowed_set_are_refused(sqs: Sqs, character: str) -> None:
     url = sqs.queue()
     with sqs.refused("InvalidMessageContents", modeled="InvalidMessageContents"):
@@ -168,7 +172,9 @@ def test_message_system_attributes_do_not_count_towards_the_size(sqs: Sqs) -> No
     url = sqs.queue(MaximumMessageSize="1024")
     trace = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1"
     sqs.send(
-        url, "b" * 1024, MessageSystemAttributes={"AWSTraceHeader": {"DataType": "String", "StringValue": trace}}
+        url,
+        "b" * 1024,
+        MessageSystemAttributes={"AWSTraceHeader": {"DataType": "String", "StringValue": trace}},
     )
     assert sqs.receive_one(url)["Attributes"]["AWSTraceHeader"] == trace
 

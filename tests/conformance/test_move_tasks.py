@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
@@ -157,7 +158,7 @@ def test_the_rate_is_kept(sqs: Sqs) -> None:
         sqs.elapse(1)
         moved.append(tasks(sqs, dead)[0]["ApproximateNumberOfMessagesMoved"])
     assert moved[-1] == 6
-    assert all(after - before <= 2 for before, after in zip(moved, moved[1:], strict=False))
+    assert all(after - before <= 2 for before, after in itertools.pairwise(moved))
     assert tasks(sqs, dead)[0]["Status"] == "COMPLETED"
     assert len(sqs.receive(url)) == 6
 

@@ -129,3 +129,26 @@ def test_120_000_messages_of_a_standard_queue_may_be_in_flight(sqs: Sqs) -> None
     assert poll.result() == [], "a long poll gets no error"
     sqs.delete(url, last[0])
     assert sqs.bodies(url) == ["one more"]
+
+
+@documented(api("ChangeMessageVisibility"))
+@memory_only("120,000 messages")
+def test_120_000_messages_of_a_fifo_queue_may_be_in_flight_and_more_come_without_an_error(sqs: Sqs) -> None:
+    url = sqs.fifo(VisibilityTimeout="43200")
+    for group in range(12_000):
+        entries = [
+            {
+                "Id": n,
+                "MessageBody": "x",
+                "MessageGroupId": str(group),
+                "MessageDeduplicationId": f"{group}-{n}",
+            }
+            for n in "0123456789"
+        ]
+        sqs.client.send_message_batch(QueueUrl=url, Entries=entries)
+        last = sqs.receive(url)
+    sqs.send_in_group(url, "one more")
+    assert sqs.counts(url) == (1, 120_000, 0)
+    assert sqs.receive(url) == []
+    sqs.delete(url, last[0])
+    assert sqs.bodies(url) == ["one more"]

@@ -120,7 +120,6 @@ def test_get_queue_url_of_a_missing_queue_is_refused(sqs: Sqs) -> None:
     with sqs.refused(NO_QUEUE, modeled="QueueDoesNotExist") as caught:
         sqs.client.get_queue_url(QueueName=sqs.name())
     assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 400
-    assert caught.value.response["Error"]["Type"] == "Sender"
 
 
 @documented(api("SendMessage"))
@@ -143,7 +142,9 @@ def test_get_queue_url_of_a_missing_queue_is_refused(sqs: Sqs) -> None:
         }.items()
     ],
 )
-def test_every_call_on_a_missing_queue_is_refused(sqs: Sqs, operation: str, arguments: dict[str, object]) -> None:
+def test_every_call_on_a_missing_queue_is_refused(
+    sqs: Sqs, operation: str, arguments: dict[str, object]
+) -> None:
     url = sqs.queue()
     missing = url.rpartition("/")[0] + "/" + sqs.name()
     with sqs.refused(NO_QUEUE, modeled="QueueDoesNotExist"):

@@ -70,7 +70,9 @@ def statements(sqs: Sqs, url: str) -> list[dict[str, Any]]:
 
 
 def allow(sqs: Sqs, url: str, label: str, *actions: str) -> None:
-    sqs.client.add_permission(QueueUrl=url, Label=label, AWSAccountIds=["111122223333"], Actions=list(actions))
+    sqs.client.add_permission(
+        QueueUrl=url, Label=label, AWSAccountIds=["111122223333"], Actions=list(actions)
+    )
 
 
 @documented(api("AddPermission"))
