@@ -122,11 +122,15 @@ def receive_request(queue_url: str, options: ReceiveOptions) -> dict[str, Any]:
     return request
 
 
-def decode_messages(answer: dict[str, Any], queue_url: str, received_at: float) -> list[Message]:
+def decode_messages(
+    answer: dict[str, Any], queue_url: str, received_at: float, *, all_attributes: bool = True
+) -> list[Message]:
     """The messages of an answer, but for those whose digests do not match.
 
     Such a message is named in the log and comes back after its visibility timeout.
 
+    :param all_attributes: whether all message attributes were asked for. SQS states the digest of those that it
+        returns, but emulators are known to state that of all of them; so it is only looked at where both agree.
     :raises Mismatch: no message of the answer matches its digests.
     """
     messages = []
@@ -139,7 +143,7 @@ def decode_messages(answer: dict[str, Any], queue_url: str, received_at: float) 
                 if "BinaryValue" in attribute:
                     attribute["BinaryValue"] = base64.b64decode(attribute["BinaryValue"])
         try:
-            _check(raw, "MD5OfBody", body, attributes)
+            _check(raw, "MD5OfBody", body, attributes if all_attributes else None)
         except Mismatch as error:
             mismatch = error
             _log.error(
