@@ -16,7 +16,7 @@ __all__ = ["LeanClient"]
 
 
 class LeanClient:
-    """Sends the operations of the lean transport over it, and everything else through the client behind it."""
+    """Sends the operations of the lean transport over it, everything else through the client behind it."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
