@@ -115,7 +115,8 @@ class ScriptedServer:
     def __init__(self, steps: tuple[Step, ...], tls: ssl.SSLContext | None) -> None:
         self.received: list[Received] = []
         self.stopping = threading.Event()
-        self._steps = list(steps)
+        self.steps = list(steps)
+        """What is done with the requests to come."""
         self._tls = tls
         self._changed = threading.Condition()
         self._open: set[socket.socket] = set()
@@ -133,11 +134,6 @@ class ScriptedServer:
     def connections(self) -> list[int]:
         """The connection of each request."""
         return [request.connection for request in self.received]
-
-    def then(self, *steps: Step) -> None:
-        """Add steps."""
-        with self._changed:
-            self._steps.extend(steps)
 
     def wait_until_ended(self, connection: int) -> None:
         """Block until the server has closed a connection."""
@@ -193,7 +189,7 @@ class ScriptedServer:
             while (request := _read_request(sock, number)) is not None:
                 with self._changed:
                     self.received.append(request)
-                    step = self._steps.pop(0) if self._steps else answer()
+                    step = self.steps.pop(0) if self.steps else answer()
                 if not step(self, sock):
                     return
 

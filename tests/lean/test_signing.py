@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import datetime
 import os
 import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-import botocore.auth
 import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
@@ -112,13 +110,14 @@ def by_botocore(
     when: str,
 ) -> str:
     """The header ``Authorization`` as botocore signs it."""
-    request = AWSRequest("POST", url, headers=headers, data=body)
-    moment = datetime.datetime.strptime(when, "%Y%m%dT%H%M%SZ").replace(tzinfo=datetime.timezone.utc)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(botocore.auth, "get_current_datetime", lambda *args, **kwargs: moment)
-        SigV4Auth(credentials, "sqs", region).add_auth(request)
-    value = request.headers["Authorization"]
-    return value.decode() if isinstance(value, bytes) else str(value)
+    request = AWSRequest("POST", url, headers={**headers, "X-Amz-Date": when}, data=body)
+    if credentials.token:
+        request.headers["X-Amz-Security-Token"] = credentials.token
+    request.context["timestamp"] = when
+    auth = SigV4Auth(credentials, "sqs", region)
+    names = auth.signed_headers(auth.headers_to_sign(request))
+    signature = auth.signature(auth.string_to_sign(request, auth.canonical_request(request)), request)
+    return f"AWS4-HMAC-SHA256 Credential={auth.scope(request)}, SignedHeaders={names}, Signature={signature}"
 
 
 visible = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=40)
