@@ -21,8 +21,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sqs_workers.messages import OutgoingMessage, string_attribute
-from sqs_workers.transport import ReceiveOptions, Transport
-from sqs_workers.transport.lean import open_transport
+from sqs_workers.transport import ReceiveOptions, Transport, open_transport
 from sqs_workers.transport.lean.md5 import md5_of_attributes
 
 BODY = json.dumps({"user_id": 12345, "template": "welcome", "when": "2026-01-01T00:00:00Z"})

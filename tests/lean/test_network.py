@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import threading
 from email.utils import formatdate
 
 import pytest
@@ -196,12 +197,7 @@ def test_a_connection_is_left_before_a_server_would_hang_up_on_it() -> None:
 
 @pytest.mark.parametrize("end", [hang_up, reset])
 def test_a_hang_up_on_a_used_connection_repeats_what_may_be_repeated(end: Step) -> None:
-    # A reset does not tell whether bytes of an answer were on their way, so that it counts as an attempt.
-    attempts = 1 if end is hang_up else 2
-    with (
-        serving(answer(), end, answer()) as server,
-        lean(client_of(server.url, attempts=attempts)) as transport,
-    ):
+    with serving(answer(), end, answer()) as server, lean(client_of(server.url)) as transport:
         transport.delete(QUEUE, "one")
         transport.delete(QUEUE, "two")
         assert [request.json["ReceiptHandle"] for request in server.received] == ["one", "two", "two"]
@@ -354,3 +350,24 @@ def test_the_retry_budget_is_that_of_the_client_and_fills_again() -> None:
         for _ in range(30):
             assert attempts() == 1
         assert attempts(failing) == 2, "calls that succeeded have given tokens back"
+
+
+def test_f34_threads_that_find_the_clock_wrong_at_once_correct_it_once() -> None:
+    ahead = 3600
+
+    def refuse_until_all_have_asked(server: ScriptedServer, sock: socket.socket) -> bool:
+        asked.wait(10)
+        return skewed("RequestTimeTooSkewed", ahead)(server, sock)
+
+    asked = threading.Barrier(4)
+    with (
+        serving(*[refuse_until_all_have_asked] * 4) as server,
+        lean(client_of(server.url), ManualClock(NOW)) as transport,
+    ):
+        threads = [threading.Thread(target=transport.delete, args=(QUEUE, "x")) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(10)
+        dates = [request.headers["x-amz-date"] for request in server.received]
+    assert dates == [timestamp(NOW)] * 4 + [timestamp(NOW + ahead)] * 4

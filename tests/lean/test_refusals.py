@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import boto3
@@ -17,8 +18,8 @@ from botocore.config import Config
 from botocore.stub import Stubber
 
 from sqs_workers.exceptions import ConfigurationError
-from sqs_workers.transport import Boto3Transport
-from sqs_workers.transport.lean import LeanTransport, open_transport
+from sqs_workers.transport import Boto3Transport, open_transport
+from sqs_workers.transport.lean import LeanTransport
 from tests.lean.clients import client_of, plain_session
 
 URL = "http://127.0.0.1:9"
@@ -165,7 +166,7 @@ from moto import mock_aws
 import boto3
 from sqs_workers.messages import OutgoingMessage
 from sqs_workers.transport import Boto3Transport, ReceiveOptions
-from sqs_workers.transport.lean import open_transport
+from sqs_workers.transport import open_transport
 from sqs_workers.exceptions import ConfigurationError
 
 def audit(event, arguments):
@@ -248,3 +249,16 @@ def test_the_endpoint_is_the_one_that_botocore_finds(
     assert settings.region == "eu-west-1"
     assert settings.signing_name == "sqs"
     client.close()
+
+
+def test_a_wrapper_that_pretends_to_be_a_function_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Wrapper:
+        """As instrumentation wraps a method."""
+
+        __module__ = "botocore.client"
+        __class__ = FunctionType  # type: ignore[assignment]
+
+    client = client_of(URL)
+    monkeypatch.setattr(botocore.client.BaseClient, "_make_api_call", Wrapper())
+    with pytest.raises(ConfigurationError, match="is patched"):
+        LeanTransport(lambda: client)

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ConnectTimeoutError, SSLError
 
+from sqs_workers.clock import ManualClock
 from sqs_workers.exceptions import ConfigurationError
-from sqs_workers.transport import ErrorKind, ReceiveOptions, Transport, classify
-from sqs_workers.transport.lean import LeanTransport, open_transport
+from sqs_workers.transport import ErrorKind, ReceiveOptions, Transport, classify, open_transport
+from sqs_workers.transport.lean import LeanTransport
 from tests.lean.certificates import Authority
 from tests.lean.clients import QUEUE, client_of, lean, plain_session
 from tests.lean.scripted import ScriptedServer, serving
@@ -162,3 +163,14 @@ def test_a_handshake_that_is_never_answered_is_a_connect_timeout(authority: Auth
         client = client_of(f"https://localhost:{server.port}", connect_timeout=0.2)
         with lean(client, verify=lambda: authority.bundle) as transport, pytest.raises(ConnectTimeoutError):
             transport.receive(QUEUE, ReceiveOptions())
+
+
+def test_an_idle_connection_over_tls_is_used_again(authority: Authority) -> None:
+    clock = ManualClock()
+    with serving(tls=authority.server("localhost")) as server:
+        client = client_of(f"https://localhost:{server.port}")
+        with lean(client, clock, verify=lambda: authority.bundle) as transport:
+            for _ in range(3):
+                transport.receive(QUEUE, ReceiveOptions())
+                clock.advance(5)
+        assert server.connections == [0, 0, 0]

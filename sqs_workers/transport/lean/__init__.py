@@ -5,6 +5,5 @@ rest by itself: the signature, the connections, and SQS's JSON. See ``docs/lean-
 """
 
 from sqs_workers.transport.lean.client import LeanTransport
-from sqs_workers.transport.lean.opening import Mode, open_transport
 
-__all__ = ["LeanTransport", "Mode", "open_transport"]
+__all__ = ["LeanTransport"]

@@ -94,9 +94,7 @@ class LeanTransport:
         # Not the time of asking: a long poll may have waited 20 seconds for a message to arrive.
         received_at = self._clock.monotonic()
         everything = "All" in options.message_attributes
-        return _read(
-            lambda: codec.decode_messages(answer, queue_url, received_at, all_attributes=everything)
-        )
+        return _read(lambda: codec.decode_messages(answer, queue_url, received_at, all_attributes=everything))
 
     def delete(self, queue_url: str, receipt_handle: str) -> None:
         self._call("DeleteMessage", {"QueueUrl": queue_url, "ReceiptHandle": receipt_handle})

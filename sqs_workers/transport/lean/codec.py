@@ -129,8 +129,8 @@ def decode_messages(
 
     Such a message is named in the log and comes back after its visibility timeout.
 
-    :param all_attributes: whether all message attributes were asked for. SQS states the digest of those that it
-        returns, but emulators are known to state that of all of them; so it is only looked at where both agree.
+    :param all_attributes: whether all message attributes were asked for. SQS states the digest of those that
+        it returns, emulators are known to state that of all; so it is only looked at where both agree.
     :raises Mismatch: no message of the answer matches its digests.
     """
     messages = []

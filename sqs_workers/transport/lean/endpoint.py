@@ -14,7 +14,7 @@ from urllib.parse import quote
 from sqs_workers.clock import Clock
 from sqs_workers.transport.lean.connection import Address, ConnectFailed, Connection, Pool, SendFailed
 from sqs_workers.transport.lean.http1 import BadAnswer, ClosedEarly, Response
-from sqs_workers.transport.lean.retries import Attempts, RetryBudget, skew_of
+from sqs_workers.transport.lean.retries import Attempts, RetryBudget, right_time
 from sqs_workers.transport.lean.settings import Settings
 from sqs_workers.transport.lean.signing import Signer, Template, timestamp
 
@@ -62,6 +62,9 @@ class Endpoint:
     """Carries out calls. Safe to share between threads, not between processes."""
 
     def __init__(self, client: BaseClient, settings: Settings, address: Address, clock: Clock) -> None:
+        from botocore import exceptions
+
+        self._network_errors = (exceptions.ConnectionError, exceptions.HTTPClientError)
         self._client = client
         self._settings = settings
         self._clock = clock
@@ -88,9 +91,6 @@ class Endpoint:
         :raises ClientError: SQS refused; of the same class and content as the client's.
         :raises BotoCoreError: the exceptions with which the client reports the network and the credentials.
         """
-        from botocore.exceptions import ConnectionError as BotoConnectionError
-        from botocore.exceptions import HTTPClientError
-
         prepared = self._prepared[operation]
         attempts: Attempts | None = None
         while True:
@@ -102,7 +102,7 @@ class Endpoint:
                 if response.status < 300:
                     self._return_budget(operation, attempts, response)
                     return self._parse(response)
-            except (BotoConnectionError, HTTPClientError) as caught:
+            except self._network_errors as caught:
                 error = caught
             if attempts is None:
                 attempts = Attempts(self._client, operation, self._settings.url)
@@ -114,9 +114,10 @@ class Endpoint:
         """Wait for the next attempt, or raise because there is none."""
         parsed = None if response is None else attempts.parse_error(response)
         if response is not None and parsed is not None:
-            skew = skew_of(response, parsed, signed_at)
-            if skew is not None and attempts.count == 1:
-                self._skew += skew
+            right = right_time(response, parsed, signed_at)
+            if right is not None and not attempts.clock_corrected:
+                self._skew = right - self._clock.time()
+                attempts.clock_corrected = True
                 attempts.next()
                 return
         delay = attempts.delay(response, parsed, error)
@@ -160,9 +161,9 @@ class Endpoint:
         if connection is not None:
             try:
                 return self._exchange_on(connection, request)
-            except (SendFailed, ClosedEarly, ConnectionResetError) as error:
+            except (SendFailed, ClosedEarly) as error:
                 # The server hung up on an idle connection, most likely before it saw the request.
-                if not (isinstance(error, SendFailed) or (prepared.repeatable and _nothing_read(error))):
+                if not (isinstance(error, SendFailed) or (prepared.repeatable and error.nothing_read)):
                     raise self._network_error(error) from error
             except (BadAnswer, OSError) as error:
                 raise self._network_error(error) from error
@@ -247,7 +248,3 @@ def _prepare(operation: Operation, settings: Settings) -> _Prepared:
         head=head.encode("utf-8"),
         repeatable=operation.repeatable,
     )
-
-
-def _nothing_read(error: Exception) -> bool:
-    return isinstance(error, ClosedEarly) and error.nothing_read

@@ -61,7 +61,11 @@ def read_response(sock: Readable) -> Response:
     :raises BadAnswer: it cannot be read.
     :raises ClosedEarly: the connection ended first.
     """
-    data = sock.recv(_RECV)
+    try:
+        data = sock.recv(_RECV)
+    except ConnectionResetError as error:
+        # So ends a request on a connection that the server had closed.
+        raise ClosedEarly(nothing_read=True) from error
     if not data:
         raise ClosedEarly(nothing_read=True)
     for _ in range(_MAX_INTERIM):

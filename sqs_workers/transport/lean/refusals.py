@@ -131,4 +131,5 @@ def _origin(handler: Any) -> tuple[str, str]:
 
 def _unpatched(cls: type, name: str, module: str) -> bool:
     method = cls.__dict__.get(name)
-    return isinstance(method, FunctionType) and method.__module__.startswith(module)
+    # Not isinstance: the wrappers of instrumentation pretend to be functions.
+    return type(method) is FunctionType and method.__module__.startswith(module)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from botocore.awsrequest import AWSResponse
     from botocore.client import BaseClient
 
-__all__ = ["Attempts", "RetryBudget", "skew_of"]
+__all__ = ["Attempts", "RetryBudget", "right_time"]
 
 _BUDGET = 500
 """Tokens of botocore's retry budget; each call that succeeds at once gives one back."""
@@ -66,6 +66,7 @@ class Attempts:
         self._url = url
         self._context: dict[str, Any] = {"retries": {"attempt": 1}}
         self.count = 1
+        self.clock_corrected = False
 
     def delay(
         self, response: Response | None, parsed: dict[str, Any] | None, error: Exception | None
@@ -137,15 +138,15 @@ class Attempts:
         return AWSResponse(self._url, response.status, headers, None)
 
 
-def skew_of(response: Response, parsed: dict[str, Any], now: float) -> float | None:
-    """Seconds that the server's clock is ahead of ``now``, if the request was refused for that.
+def right_time(response: Response, parsed: dict[str, Any], signed_at: float) -> float | None:
+    """Unix time of the server, in seconds, if a request was refused for a date too far from it.
 
-    :param now: Unix time, in seconds, with which the request was signed.
+    :param signed_at: Unix time, in seconds, with which the request was signed.
     """
     if parsed.get("Error", {}).get("Code") not in _SKEW_CODES:
         return None
     try:
-        skew = parsedate_to_datetime(response.headers.get("date", "")).timestamp() - now
+        right = parsedate_to_datetime(response.headers.get("date", "")).timestamp()
     except (TypeError, ValueError, OverflowError):
         return None
-    return skew if abs(skew) > _TOLERATED_SKEW else None
+    return right if abs(right - signed_at) > _TOLERATED_SKEW else None

@@ -13,14 +13,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from sqs_workers.clock import SYSTEM_CLOCK, Clock
 from sqs_workers.exceptions import ConfigurationError
 from sqs_workers.transport.boto3_client import Boto3Transport
-from sqs_workers.transport.lean.client import LeanTransport
-from sqs_workers.transport.lean.settings import Verify, session_verify
 from sqs_workers.transport.protocol import Transport
+
+if TYPE_CHECKING:
+    from sqs_workers.transport.lean.settings import Verify
 
 __all__ = ["Mode", "open_transport"]
 
@@ -54,14 +55,17 @@ def open_transport(
         raise ConfigurationError(f"unknown transport {mode!r}: it is one of {', '.join(get_args(Mode))}")
     if mode == "boto3":
         return Boto3Transport(get_client, monotonic=clock.monotonic)
+    # Here, because most programs use boto3, which has a network stack of its own to load.
+    from sqs_workers.transport.lean.client import LeanTransport
+    from sqs_workers.transport.lean.settings import session_verify
+
+    def find_verify() -> Verify:
+        return session_verify(session) if verify is None else verify
+
     try:
-        return LeanTransport(get_client, verify=lambda: _verify(session, verify), clock=clock)
+        return LeanTransport(get_client, verify=find_verify, clock=clock)
     except ConfigurationError as error:
         if mode == "lean":
             raise
         _log.info("requests to SQS go through boto3: %s", error)
         return Boto3Transport(get_client, monotonic=clock.monotonic)
-
-
-def _verify(session: Any, verify: Verify | None) -> Verify:
-    return session_verify(session) if verify is None else verify
