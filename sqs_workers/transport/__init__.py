@@ -2,16 +2,19 @@
 
 from sqs_workers.transport.boto3_client import Boto3Transport
 from sqs_workers.transport.errors import ErrorKind, classify, classify_code, error_code
+from sqs_workers.transport.opening import Mode, open_transport
 from sqs_workers.transport.protocol import EntryError, ReceiveOptions, SendResult, Transport
 
 __all__ = [
     "Boto3Transport",
     "EntryError",
     "ErrorKind",
+    "Mode",
     "ReceiveOptions",
     "SendResult",
     "Transport",
     "classify",
     "classify_code",
     "error_code",
+    "open_transport",
 ]
