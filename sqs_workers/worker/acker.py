@@ -1,4 +1,4 @@
-"""Settles messages, each once: deletes and visibility changes in tens, copies to dead-letter queues one by one.
+"""Settles messages, each once: deletes and visibility changes in tens, dead-letter copies one by one.
 
 A queue that drains fast fills its batches; a lone slow job is settled at once. Whatever fails is tried again,
 entry by entry, while the message is still ours; a job is never run again because its delete failed here.
@@ -20,6 +20,7 @@ from typing_extensions import assert_never
 from sqs_workers.limits import MAX_BATCH_ENTRIES, MAX_VISIBILITY_TIMEOUT
 from sqs_workers.outcome import ChangeVisibility, Delete, Leave, MoveTo, Settlement
 from sqs_workers.transport import EntryError, ErrorKind, classify, classify_code, error_code
+from sqs_workers.worker.calls import join_all
 from sqs_workers.worker.held import Held, Phase, log_fields
 from sqs_workers.worker.moves import copy_message
 
@@ -32,7 +33,11 @@ __all__ = ["Acker"]
 
 logger = logging.getLogger(__name__)
 
-MAX_LINGER = 0.1
+MAX_LINGER = 0.12
+"""Seconds that a settlement waits at most for others to share its request."""
+
+# Settlements further apart than this are sent at once: waiting would fill no batch.
+_WORTH_WAITING = 0.06
 _RETRY_FIRST = 0.2
 _RETRY_MAX = 5.0
 # A queue without permission to delete would fill the log: once in so many seconds is loud enough.
@@ -165,9 +170,7 @@ class Acker:
 
     def join(self, timeout: float) -> bool:
         """Wait for the threads (real seconds); whether all have ended."""
-        for thread in list(self._threads):
-            thread.join(timeout)
-        return not any(thread.is_alive() for thread in self._threads)
+        return not join_all(self._threads, timeout)
 
     # -- batching
 
@@ -192,7 +195,7 @@ class Acker:
         return lane
 
     def _linger(self, lane: _Lane, more: bool) -> float:
-        if self._flushing or not more or lane.gap * 2 > MAX_LINGER:
+        if self._flushing or not more or lane.gap > _WORTH_WAITING:
             return 0.0
         return min(MAX_LINGER, lane.gap * (MAX_BATCH_ENTRIES + 2))
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sqs_workers.worker.held import Held
     from sqs_workers.worker.poller import Poller
 
-__all__ = ["POLL_GRACE", "Control", "Stop"]
+__all__ = ["POLL_GRACE", "Control", "Stop", "running_controls"]
 
 logger = logging.getLogger(__name__)
 
@@ -27,15 +27,25 @@ POLL_GRACE = 1.0
 """Seconds that a stop waits for receives under way before it leaves them to their threads."""
 
 _CANCEL_GRACE = 1.0
+_LAST_MOMENT = 1.0
+_LEAST_FLUSH = 0.1
 # Real seconds for threads that have nothing more to do.
 _JOIN = 1.0
+
+
+_running: set[Control] = set()
+
+
+def running_controls() -> list[Control]:
+    """The controls of the workers that run in this process."""
+    return list(_running)
 
 
 class Control:
     """Carries requests to stop, and signals, into the engine.
 
-    A signal handler runs in the middle of whatever the main thread does, perhaps with a lock in its hands: it must
-    not take any. So it only puts a word into a queue that is made for this, and a thread does the rest.
+    A signal handler runs in the middle of whatever the main thread does, perhaps with a lock in its hands: it
+    must not take any. So it only puts a word into a queue that is made for this, and a thread does the rest.
     """
 
     def __init__(self, engine: Engine, *, handle_signals: bool) -> None:
@@ -53,9 +63,11 @@ class Control:
             main = threading.main_thread().ident or 0
             engine.executors.interrupt = lambda: signal.pthread_kill(main, signal.SIGTERM)
         self._thread.start()
+        _running.add(self)
         return self
 
     def __exit__(self, *exc_info: object) -> None:
+        _running.discard(self)
         for number, before in self._before.items():
             # None: installed by something other than Python; there is no way to put it back.
             signal.signal(number, signal.SIG_DFL if before is None else before)
@@ -70,16 +82,22 @@ class Control:
             self._engine.stop_reason = reason
         self._requests.put(reason)
 
+    def skip_waiting(self) -> None:
+        """Wait for nothing more; takes no lock. A handler in the main thread cannot be left from another."""
+        self._engine.stop_now = True
+        self._requests.put("")
+
     def _handle(self, number: int, frame: FrameType | None) -> None:
         engine = self._engine
-        if engine.executors.interrupting or engine.signalled:
-            engine.stop_now = engine.stop_now or engine.signalled and not engine.executors.interrupting
-            self._requests.put("")
-            if engine.executors.in_handler:
-                raise JobInterrupted
+        executors = engine.executors
+        if not engine.signalled and not executors.interrupting:
+            engine.signalled = True
+            self.stop(signal.Signals(number).name)
             return
-        engine.signalled = True
-        self.stop(signal.Signals(number).name)
+        if not executors.interrupting:
+            self.skip_waiting()
+        if executors.in_handler:
+            raise JobInterrupted
 
     def _run(self) -> None:
         while True:
@@ -90,6 +108,7 @@ class Control:
                 self._engine.request_stop(reason)
             else:
                 self._engine.wake_all()
+                self._engine.executors.interrupt_handler()
 
 
 class Stop:
@@ -123,10 +142,9 @@ class Stop:
             engine.stopped = True
             trailing = [poller for poller in self._pollers if poller.under_way]
         # 4. Acknowledgements and releases go out, those of the steps above included.
-        if not engine.acker.flush(max(deadline, clock.monotonic() + 0.1) if not engine.stop_now else 0.0):
-            self.abandoned += [
-                f"{count} settlement(s) of {name}" for name, count in engine.acker.left_behind().items()
-            ]
+        if not engine.acker.flush(self._flush_deadline(deadline)):
+            left = engine.acker.left_behind()
+            self.abandoned += [f"{count} settlement(s) of {name}" for name, count in left.items()]
         # 5. Only now may heartbeats end, and the threads.
         engine.heartbeat.close()
         engine.acker.close()
@@ -136,9 +154,15 @@ class Stop:
                 "A receive is still under way; what it brings is given back",
                 extra={"queue_name": poller.queue_name},
             )
-            poller.trail()
+            if not engine.stop_now:
+                poller.trail()
         self._join([poller for poller in self._pollers if poller not in trailing])
         return clock.monotonic() - self._began
+
+    def _flush_deadline(self, deadline: float) -> float:
+        # Whatever was waited for before, and after a second signal too: one moment for the network.
+        now = self._engine.clock.monotonic()
+        return now + _LAST_MOMENT if self._engine.stop_now else max(deadline, now + _LEAST_FLUSH)
 
     def _wait_for_handlers(self, deadline: float) -> None:
         engine = self._engine

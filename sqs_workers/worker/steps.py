@@ -262,7 +262,7 @@ def _unexpected(held: Held, error: Exception) -> Failed:
     return Failed(error)
 
 
-def _checked(held: Held, outcome: Outcome) -> Outcome:
+def _checked(held: Held, outcome: Any) -> Outcome:
     # A handler written elsewhere may answer anything; truthiness is no outcome.
     if isinstance(outcome, _OUTCOMES):
         return outcome

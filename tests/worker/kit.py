@@ -1,4 +1,4 @@
-"""What the engine's tests share: queues in memory, scripted handlers, a transport with faults, workers in threads."""
+"""What the engine's tests share: queues in memory, scripted handlers, faults, workers in threads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sqs_workers.outcome import Failed, Outcome, Succeeded
 from sqs_workers.transport import Boto3Transport
 from sqs_workers.worker import JobPolicies, Source, Worker, WorkerResult
 
-PATIENCE = 20.0
+PATIENCE = 10.0
 """Real seconds after which a test that waits has failed."""
 
 

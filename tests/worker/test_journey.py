@@ -100,14 +100,17 @@ def test_async_jobs_run_on_one_event_loop_side_by_side() -> None:
     bench = Bench()
     bench.queue()
     bench.send(*"abc")
-    arrived: list[str] = []
+    arrived: list[asyncio.Event] = []
     loops = set()
 
     async def meet(message: object) -> None:
         loops.add(asyncio.get_running_loop())
-        arrived.append("x")
-        while len(arrived) < 3:
-            await asyncio.sleep(0)
+        mine = asyncio.Event()
+        arrived.append(mine)
+        if len(arrived) == 3:
+            for event in arrived:
+                event.set()
+        await mine.wait()
 
     with bench.running(
         bench.source(AsyncHandler(meet)), concurrency=3, shutdown_policy=StopAfter(3)
