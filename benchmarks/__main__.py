@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     pythons = _pythons(arguments.contenders, arguments.cache)
     rounds = arguments.rounds or (1 if arguments.quick else 5)
-    plan = Plan(rounds, 0.2 if arguments.quick else 1.0, tuple(pythons))
+    plan = Plan(rounds, 0.2 if arguments.quick else 1.0, tuple(pythons), arguments.quick)
     results = []
     with EndpointProcess() as endpoint:
         bench = Bench(endpoint, pythons)

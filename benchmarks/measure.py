@@ -20,6 +20,7 @@ from benchmarks.processes import Group
 __all__ = ["Bench", "Drain", "FailedError"]
 
 START_SECONDS = 40.0
+ENQUEUE_SECONDS = 60.0
 _names = count(1)
 
 
@@ -93,15 +94,18 @@ class Bench:
 
         :raises FailedError: if it does not.
         """
-        done = subprocess.run(
-            [self._pythons[contender.name], str(SCRIPTS / contender.script), role],
-            env=self.environment(contender, queue, **orders),
-            cwd=SCRIPTS,
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=180,
-        )
+        try:
+            done = subprocess.run(
+                [self._pythons[contender.name], str(SCRIPTS / contender.script), role],
+                env=self.environment(contender, queue, **orders),
+                cwd=SCRIPTS,
+                check=False,
+                capture_output=True,
+                text=True,
+                timeout=ENQUEUE_SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            raise FailedError(f"{contender.name} {role}: not done after {ENQUEUE_SECONDS:g} s") from None
         if done.returncode:
             raise FailedError(f"{contender.name} {role}: {done.stderr[-2000:]}")
         report: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

@@ -6,7 +6,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from benchmarks.measure import Bench, Drain, FailedError
 from benchmarks.peers import CONTENDERS
@@ -23,11 +23,13 @@ class Plan:
     :param rounds: how often every contender of a target runs; they take turns.
     :param scale: the share of the full number of messages.
     :param present: the contenders that take part.
+    :param quick: where time and not the number of messages decides, fewer contenders take part.
     """
 
     rounds: int
     scale: float
     present: tuple[str, ...]
+    quick: bool = False
 
     def messages(self, full: int) -> int:
         return max(100, round(full * self.scale))
@@ -229,10 +231,12 @@ def t6(bench: Bench, plan: Plan) -> Result:
     result = Result("T6", "Idle worker, 10 ms a request: from before the send to the start of the handler")
 
     def measure(name: str) -> dict[str, float]:
-        values = sorted(bench.latencies(CONTENDERS[name], plan.messages(100), latency_ms=10))
+        jobs = 30 if plan.quick else 100
+        values = sorted(bench.latencies(CONTENDERS[name], jobs, latency_ms=10))
         return {"p50 ms": statistics.median(values), "p99 ms": values[int(len(values) * 0.99) - 1]}
 
-    take_turns(result, plan, ("ours", "raw", "sqs-workers", "celery", "dramatiq", "taskiq", "pyqs"), measure)
+    peers = () if plan.quick else ("sqs-workers", *TASK_QUEUES, "pyqs")
+    take_turns(result, plan, ("ours", "raw", *peers), measure)
     for name in ("p50 ms", "p99 ms"):
         if all(who in result.samples for who in ("ours", "raw")):
             differences = [
@@ -246,7 +250,7 @@ def t6(bench: Bench, plan: Plan) -> Result:
 
 
 def t7(bench: Bench, plan: Plan) -> Result:
-    slow_ms = 5000 if plan.scale >= 1 else 1500
+    slow_ms = 1500 if plan.quick else 5000
     result = Result("T7", f"Ten messages, one of {slow_ms / 1000:g} s: until the nine others are deleted")
 
     def measure(name: str) -> dict[str, float]:
@@ -256,7 +260,8 @@ def t7(bench: Bench, plan: Plan) -> Result:
             "slow one last, ms": bench.nine_of_ten(contender, 9, slow_ms),
         }
 
-    take_turns(result, plan, ("ours", "sqs-workers", *TASK_QUEUES), measure)
+    peers = () if plan.quick else TASK_QUEUES
+    take_turns(result, plan, ("ours", "sqs-workers", *peers), measure)
     if "ours" in result.samples:
         worst = max(max(values) for values in result.samples["ours"].values.values())
         result.judge("the nine deleted within 200 ms", worst, "ms", most=200)
@@ -264,8 +269,7 @@ def t7(bench: Bench, plan: Plan) -> Result:
 
 
 def t8(bench: Bench, plan: Plan) -> Result:
-    full = plan.scale >= 1
-    jobs, visibility, job_ms = (40, 5, 2000) if full else (10, 2, 800)
+    jobs, visibility, job_ms = (10, 2, 800) if plan.quick else (40, 5, 2000)
     title = f"{jobs} jobs of {job_ms / 1000:g} s, visibility timeout {visibility} s, two workers of one slot"
     result = Result("T8", title)
 
@@ -275,7 +279,7 @@ def t8(bench: Bench, plan: Plan) -> Result:
         )
         return {"run more than once": twice, "not deleted": left}
 
-    once = Plan(min(plan.rounds, 2), plan.scale, plan.present)
+    once = replace(plan, rounds=min(plan.rounds, 2))
     take_turns(result, once, ("ours", "sqs-workers"), measure)
     if "ours" in result.samples:
         result.judge(
@@ -301,7 +305,7 @@ def t9(bench: Bench, plan: Plan) -> Result:
 
 def t10(bench: Bench, plan: Plan) -> Result:
     result = Result("T10", "Memory at concurrency 32")
-    long_run = plan.messages(100_000) if plan.scale >= 1 else 6000
+    long_run = 6000 if plan.quick else 100_000
 
     def measure(name: str) -> dict[str, float]:
         drained = bench.drain(CONTENDERS[name], plan.messages(5000), concurrency=32, latency_ms=10)
