@@ -78,7 +78,7 @@ def test_a_longer_timeout_keeps_the_message_hidden(sqs: Sqs) -> None:
     url = sqs.queue(VisibilityTimeout="1")
     sqs.send(url)
     sqs.hide(url, sqs.receive_one(url), 600)
-    sqs.elapse(1.5)
+    sqs.elapse(1.2)
     assert sqs.receive(url) == []
 
 
@@ -156,7 +156,7 @@ def test_an_expired_message_that_is_hidden_again_stays_visible(sqs: Sqs) -> None
     url = sqs.queue(VisibilityTimeout="1")
     sqs.send(url)
     message = sqs.receive_one(url)
-    sqs.elapse(1.5)
+    sqs.elapse(1.2)
     sqs.hide(url, message, 600)
     sqs.receive_one(url)
 
@@ -200,7 +200,7 @@ def test_a_deleted_message_never_comes_back(sqs: Sqs) -> None:
     url = sqs.queue(VisibilityTimeout="1")
     sqs.send(url)
     sqs.delete(url, sqs.receive_one(url))
-    sqs.elapse(1.5)
+    sqs.elapse(1.2)
     assert sqs.receive(url) == []
     assert sqs.counts(url) == (0, 0, 0)
 
@@ -246,7 +246,7 @@ def test_the_receipt_of_an_expired_message_deletes_it_from_a_standard_queue(sqs:
     url = sqs.queue(VisibilityTimeout="1")
     sqs.send(url)
     message = sqs.receive_one(url)
-    sqs.elapse(1.5)
+    sqs.elapse(1.2)
     sqs.delete(url, message)
     assert sqs.receive(url) == []
 
@@ -256,7 +256,7 @@ def test_the_receipt_of_an_expired_message_is_refused_by_a_fifo_queue(sqs: Sqs) 
     url = sqs.fifo(VisibilityTimeout="1")
     sqs.send_in_group(url, "body")
     message = sqs.receive_one(url)
-    sqs.elapse(1.5)
+    sqs.elapse(1.2)
     with sqs.refused("InvalidParameterValue"):
         sqs.delete(url, message)
     assert sqs.receive_again(url)["MessageId"] == message["MessageId"]
