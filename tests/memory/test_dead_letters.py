@@ -75,11 +75,12 @@ def test_a_fifo_group_goes_on_after_its_message_was_dead_lettered(
 ) -> None:
     dead = make_queue("dead.fifo")
     url = make_queue("jobs.fifo", RedrivePolicy=redrive(client, dead, 1))
-    for text in ("a1", "a2"):
+    for text in ("a1", "a2", "a3"):
         client.send_message(QueueUrl=url, MessageBody=text, MessageGroupId="a")
     receive(client, url, 1, VisibilityTimeout=1)
     clock.advance(1)
-    assert bodies(receive(client, url)) == ["a2"]
+    assert bodies(receive(client, url, 1)) == ["a2"]
+    assert receive(client, url) == []
     (message,) = receive(client, dead)
     assert message["Attributes"]["MessageGroupId"] == "a"
 
@@ -214,3 +215,17 @@ def test_a_move_task_needs_a_dead_letter_queue_and_an_existing_destination(
         client.start_message_move_task(SourceArn=arn(client, dead), MaxNumberOfMessagesPerSecond=501)
     with refused("InvalidParameterValue", "TaskHandle"):
         client.cancel_message_move_task(TaskHandle="nonsense")
+
+
+def test_a_moved_message_expires_before_a_younger_one_that_was_there_first(
+    client: Any, clock: Any, make_queue: Any
+) -> None:
+    dead = make_queue("dead", MessageRetentionPeriod="100")
+    url = make_queue("jobs", RedrivePolicy=redrive(client, dead, 1))
+    client.send_message(QueueUrl=url, MessageBody="old")
+    clock.advance(60)
+    client.send_message(QueueUrl=dead, MessageBody="young")
+    fail(client, clock, url, 2)
+    assert counts(client, dead)[0] == 2
+    clock.advance(40)
+    assert bodies(receive(client, dead)) == ["young"]

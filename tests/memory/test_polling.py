@@ -12,9 +12,11 @@ from tests.memory.driver import bodies, receive, redrive
 
 
 @pytest.fixture
-def pool() -> Any:
+def pool(clock: ManualClock) -> Any:
     with ThreadPoolExecutor(4) as executor:
         yield executor
+        # Ends the polls that a failed test left waiting: none lasts longer than 20 seconds.
+        clock.advance(20)
 
 
 def test_a_long_poll_wakes_when_a_message_arrives(
@@ -148,7 +150,7 @@ def test_a_single_thread_can_skip_its_own_waiting() -> None:
     assert clock.monotonic() == 27
 
 
-def test_the_default_clock_runs_and_can_be_pushed_forward(pool: Any) -> None:
+def test_the_default_clock_runs_and_can_be_pushed_forward() -> None:
     session = MemorySession()
     assert isinstance(session.clock, SteppableClock)
     client: Any = session.client("sqs")
@@ -197,3 +199,26 @@ def test_a_look_tells_how_long_the_request_may_wait_and_when_to_look_again(
     clock.advance(2)
     look = backend.receive_now({"QueueUrl": url, "WaitTimeSeconds": 3})
     assert (look.answer, look.wait_seconds, look.next_in) == ({}, 3, 7)
+
+
+def test_subscribers_hear_when_the_moment_to_look_again_may_have_moved(
+    session: Any, client: Any, clock: Any, make_queue: Any
+) -> None:
+    dead = make_queue("dead")
+    url = make_queue("jobs", RedrivePolicy=redrive(client, dead, 1))
+    client.send_message(QueueUrl=url, MessageBody="bad")
+    heard: list[str] = []
+    unsubscribe = session.backend.subscribe(url, lambda: heard.append("jobs"))
+    (message,) = receive(client, url)
+    client.change_message_visibility(
+        QueueUrl=url, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=3
+    )
+    assert heard == ["jobs"]
+    clock.advance(3)
+    assert receive(client, url) == []
+    source = client.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    client.start_message_move_task(SourceArn=source, MaxNumberOfMessagesPerSecond=1)
+    assert heard == ["jobs"] * 2
+    unsubscribe()
+    client.send_message(QueueUrl=url, MessageBody="x")
+    assert heard == ["jobs"] * 2
