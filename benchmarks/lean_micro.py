@@ -147,8 +147,8 @@ def report(url: str, count: int, rounds: int) -> None:
 
     session = boto3.session.Session(region_name="us-east-1")
     client = session.client("sqs", endpoint_url=url)
-    slow = calls(open_transport(session, mode="boto3", get_client=lambda: client))
-    fast = calls(open_transport(session, mode="lean", get_client=lambda: client))
+    slow = calls(open_transport(lambda: session, mode="boto3", get_client=lambda: client))
+    fast = calls(open_transport(lambda: session, mode="lean", get_client=lambda: client))
     print(f"{'call':<12}{'boto3 us':>10}{'lean us':>10}{'lean/boto3':>12}")
     for name in slow:
         pairs = [(measure(slow[name], count), measure(fast[name], count)) for _ in range(rounds)]

@@ -119,7 +119,7 @@ class ScriptedServer:
         """What is done with the requests to come."""
         self._tls = tls
         self._changed = threading.Condition()
-        self._open: set[socket.socket] = set()
+        self._open: list[socket.socket] = []
         self._ended: set[int] = set()
         self._threads: list[threading.Thread] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -169,20 +169,23 @@ class ScriptedServer:
             number += 1
 
     def _serve(self, sock: socket.socket, number: int) -> None:
-        with self._changed:
-            self._open.add(sock)
+        self._stop_with(sock)
         try:
             if self._tls is not None:
                 with contextlib.suppress(OSError), self._tls.wrap_socket(sock, server_side=True) as wrapped:
+                    self._stop_with(wrapped)
                     self._converse(wrapped, number)
             else:
                 self._converse(sock, number)
         finally:
             with self._changed:
-                self._open.discard(sock)
                 sock.close()
                 self._ended.add(number)
                 self._changed.notify_all()
+
+    def _stop_with(self, sock: socket.socket) -> None:
+        with self._changed:
+            self._open.append(sock)
 
     def _converse(self, sock: socket.socket, number: int) -> None:
         with contextlib.suppress(OSError):

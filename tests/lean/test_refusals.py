@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import subprocess
 import sys
@@ -10,7 +11,6 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-import boto3
 import botocore
 import botocore.client
 import pytest
@@ -18,7 +18,7 @@ from botocore.config import Config
 from botocore.stub import Stubber
 
 from sqs_workers.exceptions import ConfigurationError
-from sqs_workers.transport import Boto3Transport, open_transport
+from sqs_workers.transport import Boto3Transport, DeferredTransport, Transport, open_transport
 from sqs_workers.transport.lean import LeanTransport
 from tests.lean.clients import client_of, plain_session
 
@@ -86,8 +86,9 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
 @pytest.mark.parametrize(("make", "reason"), CASES.values(), ids=CASES.keys())
 def test_what_only_boto3_honours_is_refused_with_the_reason(make: Callable[[], Any], reason: str) -> None:
     client = make()
+    transport = open_transport(plain_session, mode="lean", get_client=lambda: client)
     with pytest.raises(ConfigurationError, match=reason) as caught:
-        open_transport(plain_session(), mode="lean", get_client=lambda: client)
+        transport.get_queue_url("queue")
     assert 'transport="boto3"' in str(caught.value)
 
 
@@ -96,9 +97,11 @@ def test_auto_uses_boto3_for_it_and_says_so_once(
     make: Callable[[], Any], reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     client = make()
+    transport = open_transport(plain_session, mode="auto", get_client=lambda: client)
+    assert isinstance(transport, DeferredTransport)
     with caplog.at_level(logging.INFO, "sqs_workers"):
-        transport = open_transport(plain_session(), mode="auto", get_client=lambda: client)
-    assert isinstance(transport, Boto3Transport)
+        assert isinstance(transport.chosen, Boto3Transport)
+        assert transport.chosen is transport.chosen
     assert len(caplog.records) == 1
     assert "go through boto3" in caplog.text
 
@@ -137,19 +140,49 @@ def test_handlers_of_other_services_do_not_matter() -> None:
     session = plain_session()
     session.events.register("before-send.s3", handler)
     client = client_of(URL, session=session)
-    transport = open_transport(session, mode="auto", get_client=lambda: client)
-    assert isinstance(transport, LeanTransport)
-    transport.close()
+    transport = open_transport(lambda: session, mode="auto", get_client=lambda: client)
+    assert isinstance(transport, DeferredTransport)
+    assert isinstance(transport.chosen, LeanTransport)
 
 
 def test_an_unknown_mode_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="boto3, lean, auto"):
-        open_transport(boto3, mode="fast", get_client=object)  # type: ignore[arg-type]
+        open_transport(plain_session, mode="fast", get_client=object)  # type: ignore[arg-type]
 
 
-def test_the_default_makes_no_client() -> None:
-    transport = open_transport(boto3, get_client=lambda: pytest.fail("a client was made"))
-    assert isinstance(transport, Boto3Transport)
+@pytest.mark.parametrize("mode", ["boto3", "lean", "auto"])
+def test_opening_makes_no_client_and_asks_nothing_of_the_session(mode: Any) -> None:
+    open_transport(
+        lambda: pytest.fail("the session was asked for"),
+        mode=mode,
+        get_client=lambda: pytest.fail("a client was made"),
+    )
+
+
+def test_a_choice_that_failed_is_made_again() -> None:
+    clients = [object(), client_of(URL)]
+    transport = open_transport(plain_session, mode="lean", get_client=lambda: clients.pop(0))
+    assert isinstance(transport, DeferredTransport)
+    with pytest.raises(ConfigurationError, match="no botocore client"):
+        transport.delete("url", "handle")
+    assert isinstance(transport.chosen, LeanTransport)
+
+
+def test_every_method_of_the_protocol_reaches_the_chosen_transport() -> None:
+    calls: list[str] = []
+
+    class Recording:
+        def __getattr__(self, name: str) -> Any:
+            return lambda *arguments: calls.append(name)
+
+    recording: Any = Recording()
+    transport = DeferredTransport(lambda: recording)
+    methods = [name for name in vars(Transport) if not name.startswith("_")]
+    for name in methods:
+        method = getattr(transport, name)
+        method(*range(len(inspect.signature(method).parameters)))
+    assert calls == methods
+    assert len(methods) == 9
 
 
 def test_opening_leaves_the_client_as_it_was_and_sends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +198,7 @@ import logging, sys
 from moto import mock_aws
 import boto3
 from sqs_workers.messages import OutgoingMessage
-from sqs_workers.transport import Boto3Transport, ReceiveOptions
+from sqs_workers.transport import ReceiveOptions
 from sqs_workers.transport import open_transport
 from sqs_workers.exceptions import ConfigurationError
 
@@ -174,17 +207,18 @@ def audit(event, arguments):
         print("a socket was opened:", arguments)
 
 sys.addaudithook(audit)
+session = client = None
+transport = open_transport(lambda: session, mode="auto", get_client=lambda: client)
 with mock_aws():
     session = boto3.session.Session(region_name="us-east-1")
     client = session.client("sqs")
     client.create_queue(QueueName="queue")
-    transport = open_transport(session, mode="auto", get_client=lambda: client)
-    print(type(transport).__name__)
+    print(type(transport.chosen).__name__)
     url = transport.get_queue_url("queue")
     transport.send(url, OutgoingMessage("body"))
     print([message.body for message in transport.receive(url, ReceiveOptions())])
     try:
-        open_transport(session, mode="lean", get_client=lambda: client)
+        open_transport(lambda: session, mode="lean", get_client=lambda: client).get_queue_url("queue")
     except ConfigurationError as error:
         print(error)
 """

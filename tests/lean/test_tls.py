@@ -12,8 +12,14 @@ from botocore.exceptions import ConnectTimeoutError, SSLError
 
 from sqs_workers.clock import ManualClock
 from sqs_workers.exceptions import ConfigurationError
-from sqs_workers.transport import ErrorKind, ReceiveOptions, Transport, classify, open_transport
-from sqs_workers.transport.lean import LeanTransport
+from sqs_workers.transport import (
+    DeferredTransport,
+    ErrorKind,
+    ReceiveOptions,
+    Transport,
+    classify,
+    open_transport,
+)
 from tests.lean.certificates import Authority
 from tests.lean.clients import QUEUE, client_of, lean, plain_session
 from tests.lean.scripted import ScriptedServer, serving
@@ -55,11 +61,11 @@ def over_tls(
     """A transport to the server; what it trusts is said as to ``session.client``, if at all."""
     session = session or plain_session()
     client = client_of(f"https://{host}:{server.port}", session=TrustingSession(session, verify))
-    transport = open_transport(session, mode=mode, get_client=lambda: client, verify=verify)
+    transport = open_transport(lambda: session, mode=mode, get_client=lambda: client, verify=verify)
     try:
         yield transport
     finally:
-        if isinstance(transport, LeanTransport):
+        if isinstance(transport, DeferredTransport):
             transport.close()
         client.close()
 
@@ -152,8 +158,9 @@ def test_a_bundle_that_is_none_is_refused_at_the_start(
 ) -> None:
     client = client_of("https://localhost:1")
     monkeypatch.setenv("AWS_CA_BUNDLE", bundle)
+    transport = open_transport(plain_session, mode="lean", get_client=lambda: client)
     with pytest.raises(ConfigurationError, match=message):
-        open_transport(plain_session(), mode="lean", get_client=lambda: client)
+        transport.get_queue_url("queue")
     client.close()
 
 

@@ -141,15 +141,9 @@ class LeanTransport:
 
     def _open(self) -> tuple[BaseClient, Endpoint]:
         client = self._make_client()
-        reason = find_refusal(client)
-        if reason is None:
-            settings = read_settings(client)
-            reason = find_signing_refusal(settings.signature_version)
-        if reason is not None:
-            raise ConfigurationError(
-                f"the lean transport cannot carry the requests of this SQS client: {reason}. "
-                'Use transport="boto3", or transport="auto" to let the library choose'
-            )
+        _require_none(find_refusal(client))
+        settings = read_settings(client)
+        _require_none(find_signing_refusal(settings.signature_version))
         try:
             address = address_of(client, settings.url, self._verify())
         except OSError as error:
@@ -157,6 +151,14 @@ class LeanTransport:
                 f"the CA bundle or the client's certificate cannot be read: {error}"
             ) from error
         return client, Endpoint(client, settings, address, self._clock)
+
+
+def _require_none(reason: str | None) -> None:
+    if reason is not None:
+        raise ConfigurationError(
+            f"the lean transport cannot carry the requests of this SQS client: {reason}. "
+            'Use transport="boto3", or transport="auto" to let the library choose'
+        )
 
 
 def _read(decode: Callable[[], _T]) -> _T:

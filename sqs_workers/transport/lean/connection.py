@@ -90,6 +90,12 @@ class Connection:
     def close(self) -> None:
         self._sock.close()
 
+    def __del__(self) -> None:
+        # Nobody closes a transport when a program ends; boto3's connections end as quietly.
+        sock = getattr(self, "_sock", None)
+        if sock is not None:
+            sock.close()
+
 
 class Pool:
     """Idle connections, the latest first; never makes a caller wait.

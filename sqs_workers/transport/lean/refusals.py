@@ -49,8 +49,9 @@ def find_refusal(client: object) -> str | None:
 
     if not isinstance(client, botocore.client.BaseClient):
         return f"the client is no botocore client but {type(client).__module__}.{type(client).__qualname__}"
-    service = client.meta.service_model
-    if service.service_name != "sqs" or service.metadata.get("protocol") != "json":
+    service: Any = client.meta.service_model
+    protocol = getattr(service, "resolved_protocol", None) or service.metadata.get("protocol")
+    if service.service_name != "sqs" or protocol != "json":
         return "the client does not speak SQS's JSON protocol"
     if not _unpatched(botocore.client.BaseClient, "_make_api_call", "botocore."):
         return "botocore.client.BaseClient is patched (by a mock or by instrumentation)"
