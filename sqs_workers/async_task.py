@@ -130,8 +130,8 @@ class AsyncTask(Generic[P, R]):
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> NoReturn:
         raise RuntimeError(
             f"Async task {self._target.name}.{self.job_name} called synchronously (probably, by mistake). "
-            "Use either AsyncTask.run(...) to run the task synchronously or AsyncTask.delay(...) "
-            "to add it to the queue"
+            "Use either AsyncTask.run(...) to run the task synchronously or AsyncTask.delay(...) to add "
+            "it to the queue"
         )
 
     def __repr__(self) -> str:

@@ -23,7 +23,7 @@ from typing_extensions import Self
 
 from sqs_workers.codecs import Codec, get_codec
 from sqs_workers.context import JobContext, SQSContext
-from sqs_workers.exceptions import UndecodableMessageError
+from sqs_workers.exceptions import UndecodableMessageError, UnknownCodecError
 from sqs_workers.outcome import Outcome, Succeeded
 from sqs_workers.reporting import outcome_of_error
 from sqs_workers.retry import RetryJob
@@ -163,13 +163,13 @@ class Processor:
         """
         check_accepted = getattr(self.queue, "check_accepted", None)
         if check_accepted is not None:
-            check_accepted(
-                get_job_content_type(message), overridden=overrides(type(self)).deserialize_message
-            )
+            check_accepted(get_job_content_type(message))
         try:
             content_type, job_kwargs, job_context = self.deserialize_message(message)
         except UndecodableMessageError:
             raise
+        except UnknownCodecError as error:
+            raise UndecodableMessageError(f"message {message.message_id}: {error}") from error
         except Exception as error:
             raise UndecodableMessageError(
                 f"message {message.message_id} of {self.queue.name}.{self.job_name} cannot be decoded: "
@@ -178,8 +178,7 @@ class Processor:
         if not isinstance(job_kwargs, dict):
             raise UndecodableMessageError(
                 f"message {message.message_id} of {self.queue.name}.{self.job_name} carries no named "
-                "arguments "
-                f"but a {type(job_kwargs).__name__}"
+                f"arguments but a {type(job_kwargs).__name__}"
             )
         return content_type, job_kwargs, job_context
 
@@ -208,8 +207,8 @@ class Processor:
             news = set(dropped) - self.__dict__["_named_drops"] - {self.context_var}
             if news and not self.__dict__["_named_drops"]:
                 logger.warning(
-                    "Job %s.%s was sent with arguments that its function does not know; they are left out: "
-                    "%s",
+                    "Job %s.%s was sent with arguments that its function does not know; they are left "
+                    "out: %s",
                     self.queue.name,
                     self.job_name,
                     ", ".join(sorted(news)),

@@ -40,3 +40,15 @@ def make_queue(env: SQSEnv) -> Callable[..., Any]:
 @pytest.fixture
 def queue(make_queue: Callable[..., Any]) -> JobQueue:
     return make_queue()
+
+
+@pytest.fixture
+def live_env() -> SQSEnv:
+    """An environment in real time, for workers with threads of their own."""
+    return SQSEnv(MemorySession(), codec="json")
+
+
+@pytest.fixture
+def live_queue(live_env: SQSEnv) -> JobQueue:
+    create_standard_queue(live_env, "emails")
+    return live_env.queue("emails")

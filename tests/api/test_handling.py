@@ -173,7 +173,9 @@ def test_unknown_arguments_are_dropped_and_named_once(queue: Any, caplog: Any) -
         queue.add_job("send", to="a", newer=1)
     assert queue.process_batch().succeeded_count() == 3
     assert seen == ["a"] * 3
-    assert [r.getMessage() for r in caplog.records if "newer" in r.getMessage()] == [caplog.records[0].getMessage()]
+    assert [r.getMessage() for r in caplog.records if "newer" in r.getMessage()] == [
+        caplog.records[0].getMessage()
+    ]
 
 
 def test_a_missing_argument_is_permanent(queue: Any) -> None:

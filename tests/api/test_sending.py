@@ -242,7 +242,9 @@ def test_f24_no_message_of_a_fifo_group_overtakes_a_failed_one(fifo: Any, faulty
     assert [n for n in _numbers(fifo) if n >= 100] == list(range(100, 106))
 
 
-def test_f24_when_a_fifo_message_fails_to_the_end_its_group_waits_and_others_go(fifo: Any, faulty: Any) -> None:
+def test_f24_when_a_fifo_message_fails_to_the_end_its_group_waits_and_others_go(
+    fifo: Any, faulty: Any
+) -> None:
     faulty.fail_entry = lambda message: THROTTLED if message.deduplication_id == "a-2" else None
     with pytest.raises(SQSBatchError) as raised, fifo.add_batch():
         for n in range(5):

@@ -133,7 +133,8 @@ def test_calling_a_task_is_an_error_that_says_what_to_do(queue: Any) -> None:
         return to.upper()
 
     message = (
-        "Async task emails.send called synchronously (probably, by mistake). Use either AsyncTask.run(...) to run the "
+        "Async task emails.send called synchronously (probably, by mistake). Use either AsyncTask.run(...) "
+        "to run the "
         "task synchronously or AsyncTask.delay(...) to add it to the queue"
     )
     with pytest.raises(RuntimeError) as raised:
