@@ -43,7 +43,7 @@ def run_children(
         raise ConfigurationError(f"processes must be an integer of 1 or more, not {processes!r}")
     queue.check_runnable(options, worker_options.get("executor", "auto"))
     path = env_path or find_environment(queue.env)
-    if import_environment(path) is not queue.env:
+    if _environment_here(path) is not queue.env:
         raise ConfigurationError(
             f"env_path {path!r} is another environment than that of queue {queue.name!r}"
         )
@@ -123,6 +123,16 @@ def import_environment(path: str) -> Any:
         return getattr(import_module(module_name), attribute)
     except (ImportError, AttributeError) as error:
         raise ConfigurationError(f"env_path {path!r} leads nowhere: {error}") from error
+
+
+def _environment_here(path: str) -> Any:
+    """The environment at ``path`` in this process, where its module may run as ``__main__``."""
+    main = sys.modules["__main__"]
+    spec = getattr(main, "__spec__", None)
+    module_name, _, attribute = path.partition(":")
+    if spec is not None and spec.name == module_name and hasattr(main, attribute):
+        return getattr(main, attribute)
+    return import_environment(path)
 
 
 def find_environment(env: Any) -> str:

@@ -338,6 +338,7 @@ class Acker:
                     continue
                 wait = min(_RETRY_FIRST * 2.0 ** (held.attempts - 1), _RETRY_MAX) * random.uniform(0.5, 1.0)  # noqa: S311
                 lane = self._retry_lane(held)
+                source.counts.settle_retries += 1
                 heapq.heappush(self._retries, (now + wait, next(self._numbers), lane, held))
             self._wake()
         for held in gone:

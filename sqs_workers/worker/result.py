@@ -40,6 +40,7 @@ class SourceStats:
     :ivar timed_out: handlers that outlived their timeout.
     :ivar lost: messages whose visibility could not be extended.
     :ivar settled: settlements that SQS took.
+    :ivar settle_retries: settlements that SQS failed and that were tried again, entry by entry.
     :ivar delete_failures: deletes that SQS refused to the end.
     :ivar poll_errors: receives that failed.
     :ivar polls: receives that were answered.
@@ -60,6 +61,7 @@ class SourceStats:
     timed_out: int = 0
     lost: int = 0
     settled: int = 0
+    settle_retries: int = 0
     delete_failures: int = 0
     poll_errors: int = 0
     polls: int = 0

@@ -42,6 +42,7 @@ class Counts:
     timed_out: int = 0
     lost: int = 0
     settled: int = 0
+    settle_retries: int = 0
     delete_failures: int = 0
     poll_errors: int = 0
     polls: int = 0
