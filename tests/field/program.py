@@ -15,7 +15,9 @@ from sqs_workers import SQSEnv
 from sqs_workers.exceptions import SQSError
 from tests.servers import boto_session
 
-sqs = SQSEnv(boto_session(os.environ["FIELD_ENDPOINT"]), queue_prefix=os.environ["FIELD_PREFIX"], codec="json")
+sqs = SQSEnv(
+    boto_session(os.environ["FIELD_ENDPOINT"]), queue_prefix=os.environ["FIELD_PREFIX"], codec="json"
+)
 queue = sqs.queue(os.environ["FIELD_QUEUE"])
 go = threading.Event()
 if os.environ.get("FIELD_GO"):

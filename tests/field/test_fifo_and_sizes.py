@@ -9,7 +9,14 @@ from typing import Any
 
 import pytest
 
-from sqs_workers import BatchMessages, DeadLetter, InvalidMessageError, MessageTooLargeError, RawQueue, current_job
+from sqs_workers import (
+    BatchMessages,
+    DeadLetter,
+    InvalidMessageError,
+    MessageTooLargeError,
+    RawQueue,
+    current_job,
+)
 from sqs_workers.backoff_policies import ConstantBackoff
 from sqs_workers.hooks import JobSucceeded, MessageReleased
 from tests.field.kit import Gate, Place, Watch, running, until
@@ -80,7 +87,9 @@ def test_f40_the_rest_of_a_group_is_released_at_once_and_not_left_hidden(place: 
 
 
 def test_f40_a_group_goes_on_when_its_failed_message_has_left_the_queue(any_place: Place) -> None:
-    env = any_place.env(backoff_policy=ConstantBackoff(0), failure_policy=DeadLetter("dead.fifo"), max_attempts=2)
+    env = any_place.env(
+        backoff_policy=ConstantBackoff(0), failure_policy=DeadLetter("dead.fifo"), max_attempts=2
+    )
     any_place.fifo(env, "dead.fifo")
     name = any_place.fifo(env, visibility_timeout=600, redrive_policy=env.redrive_policy("dead.fifo", 5))
     calls: list[str] = []
@@ -122,7 +131,11 @@ def test_f40_a_batch_handler_that_fails_keeps_the_order_of_its_group(place: Plac
 
 
 def batch_bytes(env: Any) -> list[int]:
-    return [sum(message.size for message in args[1]) for method, args in env.transport.log if method == "send_batch"]
+    return [
+        sum(message.size for message in args[1])
+        for method, args in env.transport.log
+        if method == "send_batch"
+    ]
 
 
 def test_f41_a_batch_is_packed_by_bytes_of_bodies_and_attributes(any_place: Place) -> None:
@@ -174,7 +187,9 @@ def test_f41_attributes_count_too(place: Place) -> None:
     assert counts(env, name) == (2, 0)
 
 
-def test_f41_a_job_that_is_too_large_is_refused_before_anything_of_its_batch_is_lost(any_place: Place) -> None:
+def test_f41_a_job_that_is_too_large_is_refused_before_anything_of_its_batch_is_lost(
+    any_place: Place,
+) -> None:
     env = any_place.env()
     name = any_place.standard(env)
     queue = env.queue(name)

@@ -98,9 +98,7 @@ def test_f28_an_unknown_job_is_left_to_the_redrive_policy(any_place: Place) -> N
     env = any_place.env(backoff_policy=ConstantBackoff(1))
     watch = Watch(env)
     any_place.standard(env, "dead")
-    name = any_place.standard(
-        env, visibility_timeout=600, redrive_policy=env.redrive_policy("dead", 3)
-    )
+    name = any_place.standard(env, visibility_timeout=600, redrive_policy=env.redrive_policy("dead", 3))
     env.queue(name).connect_processor("work", lambda value: None)
     message_id = env.queue(name).add_job("unheard_of", value=1)
     with running(env, name) as worker:

@@ -24,7 +24,9 @@ def send(env: Any, name: str, *values: int, **options: Any) -> list[str]:
 
 
 @pytest.mark.wire
-def test_f01_a_message_that_arrives_after_sigterm_is_receivable_when_the_worker_has_ended(local: Place) -> None:
+def test_f01_a_message_that_arrives_after_sigterm_is_receivable_when_the_worker_has_ended(
+    local: Place,
+) -> None:
     env = local.env()
     name = local.standard(env, visibility_timeout=600)
     with start(local, name, wait_second=20) as program:
@@ -150,7 +152,9 @@ def test_f08_a_thread_that_does_not_end_is_named_and_left_within_the_bound(place
     assert counts(env, name) == (1, 0)
 
 
-def test_f08_a_coroutine_that_ignores_its_cancellation_is_named_and_left_within_the_bound(place: Place) -> None:
+def test_f08_a_coroutine_that_ignores_its_cancellation_is_named_and_left_within_the_bound(
+    place: Place,
+) -> None:
     env = place.env()
     name = place.standard(env, visibility_timeout=600)
     arrived, leave = threading.Event(), threading.Event()

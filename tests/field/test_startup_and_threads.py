@@ -38,7 +38,9 @@ def test_f38_a_worker_starts_without_permission_to_list_or_create(place: Place, 
     assert place.requests["ListQueues"] == 0
 
 
-def test_f38_reading_the_visibility_timeout_may_be_denied(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+def test_f38_reading_the_visibility_timeout_may_be_denied(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
     env = place.env()
     name = place.standard(env)
     env.queue(name).connect_processor("work", lambda value: None).delay(1)

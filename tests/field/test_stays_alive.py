@@ -14,7 +14,7 @@ from botocore.exceptions import EndpointConnectionError, ReadTimeoutError
 from sqs_workers import SQSBatchError
 from sqs_workers.hooks import JobSucceeded, LeaseLost, MessageSettled, PollFailed, VisibilityExtended
 from sqs_workers.local import FaultRule
-from tests.field.kit import PATIENCE, Gate, Place, Watch, running, until
+from tests.field.kit import Gate, Place, Watch, running, until
 from tests.worlds import counts
 
 URL = "https://sqs.us-east-1.amazonaws.com"
@@ -109,7 +109,9 @@ def test_f31_two_minutes_without_a_network_end_without_a_restart(place: Place, w
         place.advance(1)
         waited = 0.0
         while waited < 120:
-            failures = watch.wait_for(PollFailed, len(watch.of(PollFailed)) + (waited > 0 or not watch.of(PollFailed)))
+            failures = watch.wait_for(
+                PollFailed, len(watch.of(PollFailed)) + (waited > 0 or not watch.of(PollFailed))
+            )
             waited += failures[-1].delay
             place.advance(failures[-1].delay)
         age = worker.worker.stats().last_good_poll
@@ -183,7 +185,9 @@ def test_f34_credentials_that_expire_are_waited_out_and_work_in_hand_is_acked(pl
             calls = place.requests["ChangeMessageVisibilityBatch"]
             place.advance(1)
             until(
-                lambda: place.requests["ChangeMessageVisibilityBatch"] > calls or watch.of(VisibilityExtended),
+                lambda: (
+                    place.requests["ChangeMessageVisibilityBatch"] > calls or watch.of(VisibilityExtended)
+                ),
                 "the heartbeat tried again",
             )
         gate.open()
@@ -249,7 +253,9 @@ def test_f36_a_key_that_is_denied_while_running_is_a_configuration_error_that_is
         task.delay(1)
         until(lambda: place.advance(5) or watch.of(JobSucceeded), "the job")
     assert "KMS.AccessDeniedException" in caplog.text
-    assert [record.levelno for record in caplog.records if "KMS.AccessDenied" in record.getMessage()][0] >= logging.WARNING
+    assert [record.levelno for record in caplog.records if "KMS.AccessDenied" in record.getMessage()][
+        0
+    ] >= logging.WARNING
 
 
 def test_f36_sends_tell_a_throttled_key_from_a_denied_one(place: Place) -> None:
@@ -268,5 +274,3 @@ def test_f36_sends_tell_a_throttled_key_from_a_denied_one(place: Place) -> None:
         task.delay(3)
     assert env.transport.calls["send_batch"] == 4, "what is denied is not asked again and again"
     assert len(caught.value.unsent) == 1
-
-
