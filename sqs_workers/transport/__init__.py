@@ -3,7 +3,7 @@
 from sqs_workers.transport.boto3_client import Boto3Transport
 from sqs_workers.transport.errors import ErrorKind, classify, classify_code, error_code
 from sqs_workers.transport.opening import DeferredTransport, Mode, open_transport
-from sqs_workers.transport.protocol import EntryError, ReceiveOptions, SendResult, Transport
+from sqs_workers.transport.protocol import EntryError, ReceiveOptions, SendResult, Transport, WakesReceives
 
 __all__ = [
     "Boto3Transport",
@@ -14,6 +14,7 @@ __all__ = [
     "ReceiveOptions",
     "SendResult",
     "Transport",
+    "WakesReceives",
     "classify",
     "classify_code",
     "error_code",

@@ -89,7 +89,6 @@ class Engine:
         """Why the worker stops. Set without the lock by a signal handler: nothing is started after that."""
         self.stop_now = False
         """A second signal: wait for nothing more."""
-        self.signalled = False
         self.stop_began = 0.0
         self._stop_begun = False
         self.shutdown_timeout = shutdown_timeout

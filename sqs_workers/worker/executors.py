@@ -29,6 +29,7 @@ STOP_SHARE = 0.9
 
 # Seconds that a cancelled coroutine gets to end before it is given up.
 _CANCEL_GRACE = 5.0
+_INTERRUPT_AGAIN = 0.2
 
 
 class JobInterrupted(BaseException):
@@ -134,7 +135,7 @@ class Executors:
         engine = self._engine
         while True:
             with engine.lock:
-                while not self._tasks and not engine.stopping:
+                while not engine.stopping and not (self.inline and self._tasks):
                     engine.clock.wait(engine.changed, None)
                 if engine.stopping:
                     return
@@ -315,6 +316,8 @@ class Executors:
         if interrupt is not None and self.in_handler:
             self.interrupting = True
             interrupt()
+            # A signal that comes just before the thread blocks is not noticed until it wakes: ask again.
+            self._engine.heartbeat.set_alarm(self, _INTERRUPT_AGAIN, self.interrupt_handler)
 
     def cancel_tasks(self) -> None:
         """Cancel the coroutines that still run."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from sqs_workers.exceptions import QueueNotFoundError, SQSError, WorkerError
 from sqs_workers.hooks import PollFailed
-from sqs_workers.transport import ErrorKind, classify, error_code
+from sqs_workers.transport import ErrorKind, WakesReceives, classify, error_code
 from sqs_workers.worker.calls import join_all
 from sqs_workers.worker.circuit import Circuit
 
@@ -81,6 +81,16 @@ class Poller:
     def join(self, timeout: float) -> bool:
         """Wait for the threads (real seconds); whether all have ended."""
         return not join_all(self._threads, timeout)
+
+    def wake(self) -> None:
+        """Have the receives under way answered now, where the transport can do that."""
+        transport = self._engine.transport
+        if not self.under_way or not isinstance(transport, WakesReceives):
+            return
+        try:
+            transport.wake_receives(self._state.url)
+        except Exception:
+            logger.exception("The receives of queue %s could not be woken", self._state.name)
 
     def trail(self) -> None:
         """Leave the receives under way to their threads, which give back what they bring; wait at exit."""

@@ -46,6 +46,17 @@ def test_the_inline_executor_runs_jobs_in_the_calling_thread() -> None:
     assert threads == [threading.current_thread()]
 
 
+def test_threads_run_jobs_and_the_calling_thread_runs_none() -> None:
+    bench = Bench()
+    bench.queue()
+    bench.send(*(str(number) for number in range(60)))
+    threads = set()
+    handler = Handler(lambda message: threads.add(threading.current_thread()))
+    bench.worker(bench.source(handler), concurrency=3, shutdown_policy=StopAfter(60)).run()
+    assert threads
+    assert threading.current_thread() not in threads
+
+
 def test_the_hooks_see_a_job_from_receipt_to_settlement() -> None:
     bench = Bench()
     bench.queue()
