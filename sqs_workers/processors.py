@@ -185,7 +185,7 @@ class Processor:
     @property
     def is_async(self) -> bool:
         """Whether the function is ``async def``."""
-        return self._signature()[1]
+        return self.fn is not None and self._signature()[1]
 
     def _signature(self) -> tuple[HandlerSignature, bool]:
         # Not in __init__: subclasses may have one of their own, and tests may replace fn.
@@ -219,7 +219,11 @@ class Processor:
 
     def _decode_and_process(self, message: Any) -> Any:
         _, job_kwargs, job_context = self.decode(message)
-        return self.invoke(job_kwargs, job_context)
+        if not self.is_async:
+            return self.invoke(job_kwargs, job_context)
+        from sqs_workers.queues.aio import run_to_end
+
+        return run_to_end(lambda: self.ainvoke(job_kwargs, job_context))
 
     def invoke(self, job_kwargs: dict[str, Any], job_context: Any) -> Any:
         """Call :meth:`process` as the subclass declares it, with or without the context."""

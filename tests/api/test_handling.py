@@ -245,6 +245,50 @@ def test_processors_that_wrap_plainly_are_refused_for_async_jobs(session: Any) -
     assert seen == ["before", "job"]
 
 
+def test_an_async_job_under_an_own_process_message_is_awaited(session: Any) -> None:
+    from sqs_workers import create_standard_queue
+
+    class Own(Processor):
+        def process_message(self, message: Any) -> Any:
+            return super().process_message(message)
+
+    seen = []
+
+    async def job() -> None:
+        await asyncio.sleep(0)
+        seen.append(1)
+
+    env = SQSEnv(session, codec="json", processor_maker=Own)
+    create_standard_queue(env, "q")
+    queue = env.queue("q")
+    queue.connect_processor("job", job)
+    queue.add_job("job")
+    queue.add_job("job")
+    assert queue.process_batch().succeeded_count() == 2
+
+    async def main() -> None:
+        queue.add_job("job")
+        assert queue.process_batch().succeeded_count() == 1
+
+    asyncio.run(main())
+    assert len(seen) == 3
+
+
+@pytest.mark.parametrize("method", ["get_processor", "process_message_fallback"])
+def test_a_method_of_a_subclass_that_raises_fails_its_message_alone(make_queue: Any, method: str) -> None:
+    def broken(self: Any, job_name: Any) -> Any:
+        if job_name == "bad":
+            raise ZeroDivisionError
+        return JobQueue.get_processor(self, job_name)
+
+    queue = make_queue("q", type("Own", (JobQueue,), {method: broken}))
+    queue.connect_processor("good", lambda: None)
+    queue.add_job("bad")
+    queue.add_job("good")
+    result = queue.process_batch()
+    assert (result.succeeded_count(), result.failed_count()) == (1, 1)
+
+
 def test_middleware_wraps_in_order_sees_arguments_and_may_skip(session: Any) -> None:
     from sqs_workers import create_standard_queue
 
