@@ -88,6 +88,7 @@ def start(place: Place, queue_name: str, *, go: bool = False, **options: Any) ->
         [sys.executable, "-m", "tests.field.program"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         env=environment,
         cwd=ROOT,
     )

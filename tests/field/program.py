@@ -12,7 +12,6 @@ import sys
 import threading
 
 from sqs_workers import SQSEnv
-from sqs_workers.exceptions import SQSError
 from tests.servers import boto_session
 
 sqs = SQSEnv(
@@ -48,11 +47,7 @@ def main() -> int:
     options = json.loads(os.environ["FIELD_OPTIONS"])
     if not go.is_set():
         threading.Thread(target=listen, daemon=True).start()
-    try:
-        result = queue.process_queue(**options)
-    except SQSError as error:
-        say("refused", error)
-        return 1
+    result = queue.process_queue(**options)
     assert result is not None
     say("returned", result.exit_code, result.reason)
     return result.exit_code
