@@ -86,7 +86,9 @@ def test_a_coroutine_that_outlives_its_timeout_is_cancelled_and_retried(any_plac
         (failed,) = watch.wait_for(JobFailed)
         assert isinstance(failed.error, JobTimeoutError)
         assert cancelled == [1]
-        until(lambda: counts(env, name)[1] == 1 or watch.of(JobSucceeded), "the message hidden for its backoff")
+        until(
+            lambda: counts(env, name)[1] == 1 or watch.of(JobSucceeded), "the message hidden for its backoff"
+        )
         any_place.after(1.1)
         (succeeded,) = watch.wait_for(JobSucceeded)
         assert worker.worker.stats().sources[name].timed_out == 1
@@ -186,7 +188,9 @@ def test_a_delete_that_fails_is_repeated_and_is_no_failure_of_the_job(place: Pla
     assert place.requests["DeleteMessageBatch"] == 3
 
 
-def test_a_delete_that_never_succeeds_is_given_up_with_the_receipt_and_the_job_runs_again(place: Place) -> None:
+def test_a_delete_that_never_succeeds_is_given_up_with_the_receipt_and_the_job_runs_again(
+    place: Place,
+) -> None:
     env = place.env()
     watch = Watch(env)
     name = place.standard(env, visibility_timeout=30)

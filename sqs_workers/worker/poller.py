@@ -38,6 +38,8 @@ _ERROR_DELAY_MAX = 30.0
 # Between empty answers that come at once (wait_seconds=0): first and longest pause.
 _EMPTY_DELAY_FIRST = 0.05
 _EMPTY_DELAY_MAX = 1.0
+# While messages wait for a slot. What a stop releases must not be taken by a poll of our own (see the engine).
+_WAIT_WHILE_HOLDING = 1
 # A receive answered sooner than this was no long poll.
 _AT_ONCE = 0.2
 # At exit, beyond the time that a long poll lasts.
@@ -137,7 +139,7 @@ class Poller:
             if not count:
                 return
             asked_at = engine.clock.monotonic()
-            wait_seconds = state.source.wait_seconds if first else 0
+            wait_seconds = self._wait_seconds() if first else 0
             try:
                 messages = engine.transport.receive(state.url, state.options(count, wait_seconds))
             except Exception as error:  # noqa: BLE001 - classified and waited out
@@ -155,6 +157,11 @@ class Poller:
             elif first and took < _AT_ONCE:
                 empty_delay = min(max(empty_delay * 2, _EMPTY_DELAY_FIRST), _EMPTY_DELAY_MAX)
                 self._pause(empty_delay)
+
+    def _wait_seconds(self) -> int:
+        """Seconds of the long poll; short while something waits for a slot, for the sake of a stop."""
+        wait_seconds = self._state.source.wait_seconds
+        return min(wait_seconds, _WAIT_WHILE_HOLDING) if len(self._state.buffer) else wait_seconds
 
     def _take_in(self, messages: Sequence[Message], count: int, took: float, *, first: bool) -> None:
         engine, state = self._engine, self._state
@@ -191,7 +198,7 @@ class Poller:
             self._state.reserved -= reserved
             self._state.receives -= 1
             if engine.stopping:
-                engine.changed.notify_all()
+                engine.answered_at_stop(self._state)
             elif reserved:
                 engine.wake_receivers()
 
