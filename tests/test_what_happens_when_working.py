@@ -1,4 +1,4 @@
-"""The failure table of ``docs/what-happens-when.md``: the rows about workers, and what they refuse to begin."""
+"""The failure table of ``docs/what-happens-when.md``: workers, and what they refuse to begin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the field tests share: places to test in, with faults and a clock, workers in threads, watched events."""
+"""What the field tests share: places with faults and a clock, workers in threads, watched events."""
 
 from __future__ import annotations
 
@@ -42,13 +42,11 @@ def client_error(rule: FaultRule) -> Exception:
     refused = refusal(rule)
     if refused is None:
         return ConnectionClosedError(endpoint_url="memory://sqs")
-    return ClientError(
-        {
-            "Error": {"Code": refused.code, "Message": refused.message},
-            "ResponseMetadata": {"HTTPStatusCode": refused.status},
-        },
-        "SQS",
-    )
+    answer: Any = {
+        "Error": {"Code": refused.code, "Message": refused.message},
+        "ResponseMetadata": {"HTTPStatusCode": refused.status},
+    }
+    return ClientError(answer, "SQS")
 
 
 class FaultyClient:
@@ -111,7 +109,8 @@ class Place(World):
     requests: Any = None
     endpoint: str = ""
 
-    def env(self, **options: Any) -> SQSEnv:
+    def env(self, **options: Any) -> Any:
+        """An environment whose transport counts and records its calls."""
         if self.clock is not None:
             options.setdefault("clock", self.clock)
         # boto3's own retries wait in real time; most tests are about what comes after them.
@@ -122,6 +121,15 @@ class Place(World):
     def advance(self, seconds: float) -> None:
         assert self.clock is not None
         self.clock.advance(seconds)
+
+    def advance_until(self, condition: Callable[[], Any], step: float, what: str = "the condition") -> None:
+        """Move the clock on by ``step`` seconds again and again until ``condition()`` is true."""
+
+        def after_a_step() -> Any:
+            self.advance(step)
+            return condition()
+
+        until(after_a_step, what)
 
 
 @contextmanager

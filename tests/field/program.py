@@ -1,4 +1,4 @@
-"""A worker as users run it: a process of its own, told what to do by its environment, standard input and signals.
+"""A worker as users run it: a process of its own, told what to do by environment, input and signals.
 
 It writes a line for whatever happens. Handlers wait until a byte comes in at standard input, once for all.
 """

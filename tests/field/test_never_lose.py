@@ -172,9 +172,11 @@ def test_f24_what_fails_to_the_end_is_raised_with_every_unsent_job(place: Place)
     queue = env.queue(name)
     task = queue.connect_processor("work", lambda value: None)
     env.transport.before["send_batch"] = lambda url, messages: _send_others(env, url, messages)
-    with pytest.raises(SQSBatchError) as caught, queue.add_batch():
-        for number in range(1, 11):
-            task.delay(number)
+    queue.open_add_batch()
+    for number in range(1, 11):
+        task.delay(number)
+    with pytest.raises(SQSBatchError) as caught:
+        queue.close_add_batch()
     error = caught.value
     assert [json.loads(message.body)["value"] for message in error.unsent] == [3, 7]
     assert {entry["Code"] for entry in error.errors} == {"ServiceUnavailable"}

@@ -60,12 +60,16 @@ def test_f27_unreadable_bodies_go_to_the_policy_and_stall_nobody(
     name = any_place.standard(env, visibility_timeout=600)
     done: list[int] = []
     queue = env.queue(name, failure_policy=policy_of(policy))
-    task = queue.connect_processor("work", lambda value: done.append(value))
+
+    @queue.processor("work")
+    def work(value: int) -> None:
+        done.append(value)
+
     ids = [put(env, name, body, attributes) for body, attributes in FOREIGN.values()]
-    task.delay(1)
+    work.delay(1)
     with running(env, name):
         watch.wait_for(MessageSettled, len(FOREIGN) + 1)
-        task.delay(2)
+        work.delay(2)
         watch.wait_for(JobSucceeded, 2)
         until(lambda: len(watch.of(MessageSettled)) == len(FOREIGN) + 2, "everything settled")
     assert sorted(done) == [1, 2]

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,6 +17,14 @@ from sqs_workers.shutdown_policies import MaxTasksShutdown
 from tests.field.kit import PATIENCE, Place, Watch, running, until
 from tests.field.processes import ROOT
 from tests.worlds import counts
+
+
+def take(done: list[int]) -> Callable[[int], None]:
+    def work(value: int) -> None:
+        done.append(value)
+
+    return work
+
 
 LISTING = ["ListQueues:denied", "CreateQueue:denied"]
 
@@ -72,12 +81,10 @@ def test_f38_a_missing_queue_is_waited_for(place: Place, caplog: pytest.LogCaptu
 
     thread = threading.Thread(target=work)
     thread.start()
-    for _ in range(3):
-        asked = place.requests["GetQueueUrl"]
-        until(lambda: place.advance(5) or place.requests["GetQueueUrl"] > asked, "another look")  # noqa: B023
+    place.advance_until(lambda: place.requests["GetQueueUrl"] >= 4, 5, "three more looks")
     assert watch.of(WorkerStarted) == []
     place.standard(place.env(), "late")
-    until(lambda: place.advance(5) or watch.of(WorkerStarted), "the worker started")
+    place.advance_until(lambda: watch.of(WorkerStarted), 5, "the worker started")
     task.delay(1)
     thread.join(PATIENCE)
     assert ended[0].succeeded == 1
@@ -221,7 +228,7 @@ def test_f39_a_forked_process_has_a_client_of_its_own_and_every_job_arrives_once
     )
     assert (ended.returncode, ended.stdout.strip()) == (0, "[0, 0, 0]"), ended.stderr
     done: list[int] = []
-    env.queue(name).connect_processor("work", lambda value: done.append(value))
+    env.queue(name).connect_processor("work", take(done))
     watch = Watch(env)
     with running(env, name):
         watch.wait_for(JobSucceeded, 9)

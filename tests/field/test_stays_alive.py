@@ -64,7 +64,8 @@ def test_f31_an_answer_that_cannot_be_read_is_waited_out(local: Place, kind: str
     local.faults.set([FaultRule("ReceiveMessage", kind, count=1)])
     task.delay(1)
     with running(env, name):
-        # boto3 makes an empty answer of it. The receive was carried out: its message is hidden until its time is over.
+        # boto3 makes an empty answer of it. The receive was carried out: its message is hidden until
+        # its time is over.
         until(lambda: local.requests["ReceiveMessage"] >= 2, "another receive")
         assert counts(env, name) == (0, 1)
         local.advance(31)
@@ -181,21 +182,13 @@ def test_f34_credentials_that_expire_are_waited_out_and_work_in_hand_is_acked(pl
         place.faults.set(expired)
         place.advance(10.5)
         until(lambda: place.requests["ChangeMessageVisibilityBatch"] >= 1, "a heartbeat that is refused")
-        while len(watch.of(VisibilityExtended)) < 1:
-            calls = place.requests["ChangeMessageVisibilityBatch"]
-            place.advance(1)
-            until(
-                lambda: (
-                    place.requests["ChangeMessageVisibilityBatch"] > calls or watch.of(VisibilityExtended)
-                ),
-                "the heartbeat tried again",
-            )
+        place.advance_until(lambda: watch.of(VisibilityExtended), 0.5, "the heartbeat tried again")
         gate.open()
         (settled,) = watch.wait_for(MessageSettled)
         assert (settled.action, settled.ok) == ("delete", True)
         assert place.requests["DeleteMessageBatch"] == 3
         task.delay(2)
-        until(lambda: place.advance(1) or len(watch.of(JobSucceeded)) == 2, "the next job")
+        place.advance_until(lambda: len(watch.of(JobSucceeded)) == 2, 1, "the next job")
         until(lambda: counts(env, name) == (0, 0), "both deleted")
     assert {event.kind for event in watch.of(PollFailed)} == {"credentials"}
     assert watch.of(LeaseLost) == []
@@ -251,11 +244,10 @@ def test_f36_a_key_that_is_denied_while_running_is_a_configuration_error_that_is
         assert worker.worker.stats().state == "running"
         place.faults.clear()
         task.delay(1)
-        until(lambda: place.advance(5) or watch.of(JobSucceeded), "the job")
+        place.advance_until(lambda: watch.of(JobSucceeded), 5, "the job")
     assert "KMS.AccessDeniedException" in caplog.text
-    assert [record.levelno for record in caplog.records if "KMS.AccessDenied" in record.getMessage()][
-        0
-    ] >= logging.WARNING
+    said = [record for record in caplog.records if "KMS.AccessDenied" in record.getMessage()]
+    assert said[0].levelno >= logging.WARNING
 
 
 def test_f36_sends_tell_a_throttled_key_from_a_denied_one(place: Place) -> None:
