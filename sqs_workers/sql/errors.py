@@ -10,13 +10,11 @@ instead carries the code, the table and the kind alone.
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from sqs_workers.exceptions import PermanentError, SQSError
 from sqs_workers.sql.error_codes import MYSQL, SQLITE, SQLSTATE_CLASSES, SQLSTATES, DatabaseErrorKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = [
     "DatabaseError",
@@ -30,6 +28,7 @@ __all__ = [
     "is_retryable",
     "is_temporary",
     "translate",
+    "translated",
 ]
 
 
@@ -141,6 +140,18 @@ def translate(error: BaseException, what: str) -> SQSError:
     kind = classify(error)
     name, code = describe(error)
     return DatabaseError(f"{what} failed: {name} {code}".rstrip() + f" ({kind.value})", kind=kind, code=code)
+
+
+@contextmanager
+def translated(what: str) -> Iterator[None]:
+    """Raise :func:`translate`'s error in place of whatever the block raises.
+
+    :param what: what failed, for instance ``writing to table 'events'``.
+    """
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - whatever a driver raises may quote the values
+        raise translate(error, what) from None
 
 
 def hide_parameters(error: BaseException) -> None:

@@ -33,7 +33,7 @@ from sqs_workers.exceptions import ConfigurationError, PermanentError, SQSError
 from sqs_workers.sql import faults
 from sqs_workers.sql.connections import executor_of, transaction
 from sqs_workers.sql.dialects import insert_if_absent
-from sqs_workers.sql.errors import PayloadConflict, translate
+from sqs_workers.sql.errors import PayloadConflict, translated
 from sqs_workers.sql.hashing import payload_hash, same_payload, stored_id
 from sqs_workers.sql.rows import as_utc
 from sqs_workers.sql.sqla import sa
@@ -229,14 +229,11 @@ class IdempotentCall:
             "created_at": now,
             "updated_at": now,
         }
-        try:
-            with transaction(self._engine) as connection:
-                executor = executor_of(connection)
-                if insert_if_absent(executor, self._table, fresh):
-                    return _Mine(owner, in_doubt=False, attempts=1)
-                return self._take_over(executor, key, digest, owner)
-        except Exception as error:
-            raise translate(error, f"starting a call of {self.operation!r}") from None
+        with translated(f"starting a call of {self.operation!r}"), transaction(self._engine) as connection:
+            executor = executor_of(connection)
+            if insert_if_absent(executor, self._table, fresh):
+                return _Mine(owner, in_doubt=False, attempts=1)
+            return self._take_over(executor, key, digest, owner)
 
     def _take_over(self, executor: Any, key: str, digest: str, owner: str) -> _Mine | Mapping[str, Any]:
         table, now = self._table, self._now()
@@ -313,11 +310,9 @@ class IdempotentCall:
         return (self._table.c.operation == self.operation) & (self._table.c.call_key == key)
 
     def _execute(self, statement: Any) -> tuple[int, Sequence[Sequence[Any]]]:
-        try:
+        with translated(f"the table of calls of {self.operation!r}"):
             with transaction(self._engine) as connection:
                 return executor_of(connection).execute(statement)
-        except Exception as error:
-            raise translate(error, f"the table of calls of {self.operation!r}") from None
 
     def _say(self, key: str, what: str) -> str:
         return f"call {self.operation!r} with key {key!r} {what}"

@@ -24,10 +24,9 @@ import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from functools import wraps
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from sqs_workers.clock import SYSTEM_CLOCK, Clock
 from sqs_workers.exceptions import ConfigurationError
@@ -37,7 +36,6 @@ from sqs_workers.sql import faults
 from sqs_workers.sql.connections import executor_of, is_async, transaction
 from sqs_workers.sql.errors import (
     PayloadConflict,
-    RowCountError,
     describe,
     hide_parameters,
     is_retryable,
@@ -46,6 +44,7 @@ from sqs_workers.sql.errors import (
 from sqs_workers.sql.event_ids import EventIdSource, make_event_id, without_first_parameter
 from sqs_workers.sql.events import EventConflict, EventProcessed, EventSkipped, InboxEvent, TransactionRetried
 from sqs_workers.sql.hashing import NO_PAYLOAD, payload_hash, stored_id
+from sqs_workers.sql.inbox_results import InboxResult, Ran, Skipped, expect_rows
 from sqs_workers.sql.inbox_transaction import InboxTransaction
 from sqs_workers.sql.marks import insert_mark
 from sqs_workers.sql.retention import delete_in_batches
@@ -57,39 +56,6 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 ResultT = TypeVar("ResultT")
-
-
-@dataclass(frozen=True, slots=True)
-class Ran(Generic[T]):
-    """The handler ran, and its transaction is committed.
-
-    :ivar value: what the handler returned.
-    """
-
-    value: T
-
-
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """The event was processed before, with the same payload: acknowledge the message."""
-
-
-InboxResult: TypeAlias = Ran[T] | Skipped
-
-
-def expect_rows(result: ResultT, expected: int) -> ResultT:
-    """Roll everything back, the mark included, if a statement touched another number of rows.
-
-    On MySQL the number is that of the rows found, if the connection is SQLAlchemy's, and of the rows changed, if
-    it is a plain one of PyMySQL without ``CLIENT.FOUND_ROWS``.
-
-    :param result: what ``execute`` returned, or a cursor: anything with a ``rowcount``.
-    :raises RowCountError: it touched another number of rows.
-    """
-    found = int(getattr(result, "rowcount", -1))
-    if found != expected:
-        raise RowCountError(expected, found)
-    return result
 
 
 class Inbox:

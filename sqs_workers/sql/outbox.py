@@ -26,7 +26,7 @@ from sqs_workers.clock import SYSTEM_CLOCK, Clock
 from sqs_workers.exceptions import ConfigurationError
 from sqs_workers.messages import OUTGOING_SINK, OutgoingMessage
 from sqs_workers.sql.connections import executor_of, is_async, transaction
-from sqs_workers.sql.errors import translate
+from sqs_workers.sql.errors import translated
 from sqs_workers.sql.retention import delete_in_batches
 from sqs_workers.sql.rows import PENDING, REFUSED, SENT, as_utc, to_row
 from sqs_workers.sql.sqla import sa
@@ -114,10 +114,8 @@ class Outbox:
         if self.notify and executor.dialect_name == "postgresql":
             # One round trip for both; relays hear of it when the transaction commits.
             statement = statement.returning(sa.func.pg_notify(self.channel, ""))
-        try:
+        with translated(f"storing a job for queue {queue_name!r} in the outbox"):
             executor.execute(statement)
-        except Exception as error:
-            raise translate(error, f"storing a job for queue {queue_name!r} in the outbox") from None
         return outbox_id
 
     @contextmanager
@@ -201,11 +199,8 @@ class Outbox:
 
     def _ask(self, statement: Any) -> tuple[int, Sequence[Sequence[Any]]]:
         engine = self._require_engine()
-        try:
-            with transaction(engine) as connection:
-                return executor_of(connection).execute(statement)
-        except Exception as error:
-            raise translate(error, f"asking the outbox {self.table.fullname!r}") from None
+        with translated(f"asking the outbox {self.table.fullname!r}"), transaction(engine) as connection:
+            return executor_of(connection).execute(statement)
 
     def _require_engine(self) -> Any:
         if self.engine is None or is_async(self.engine):

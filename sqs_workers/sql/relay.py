@@ -18,9 +18,8 @@ from sqs_workers.exceptions import ConfigurationError
 from sqs_workers.hooks import HookRegistry
 from sqs_workers.sql import faults
 from sqs_workers.sql.claims import Claim, Claims, make_claims
-from sqs_workers.sql.connections import is_async
 from sqs_workers.sql.dispatch import Dispatch, Trouble
-from sqs_workers.sql.errors import classify, describe, is_temporary, translate
+from sqs_workers.sql.errors import classify, describe, is_temporary, translate, translated
 from sqs_workers.sql.events import OutboxRefused, OutboxSent, RelayPaused
 from sqs_workers.sql.outbox import Outbox
 from sqs_workers.sql.rows import OutboxRow, Postponed, Refused, RowResult, Sent
@@ -70,7 +69,7 @@ class Relay:
         hooks: HookRegistry | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        if not isinstance(outbox.engine, sa.Engine) or is_async(outbox.engine):
+        if not isinstance(outbox.engine, sa.Engine):
             raise ConfigurationError("a relay needs an outbox made with a synchronous SQLAlchemy engine")
         self._transport: Transport = transport if transport is not None else getattr(env, "transport", None)  # type: ignore[assignment]
         self._resolve_url = resolve_url if resolve_url is not None else getattr(env, "queue_url", None)
@@ -110,7 +109,7 @@ class Relay:
                     try:
                         self._prepare_waker()
                         claimed, trouble = self._step()
-                    except Exception as error:
+                    except Exception as error:  # noqa: BLE001 - raised again unless it is temporary
                         claimed, trouble = 0, self._database_trouble(error)
                     if trouble is not None:
                         pauses += 1
@@ -129,11 +128,12 @@ class Relay:
 
         :raises DatabaseError: the database failed; rows stay as they were.
         """
-        try:
-            claimed, _ = self._step()
-        except Exception as error:
-            self._drop_claims()
-            raise translate(error, f"the relay of {self._outbox!r}") from None
+        with translated(f"the relay of {self._outbox!r}"):
+            try:
+                claimed, _ = self._step()
+            except BaseException:
+                self._drop_claims()
+                raise
         return claimed
 
     def drain(self) -> int:

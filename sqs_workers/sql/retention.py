@@ -8,7 +8,7 @@ from typing import Any
 
 from sqs_workers.exceptions import ConfigurationError
 from sqs_workers.sql.connections import executor_of, transaction
-from sqs_workers.sql.errors import translate
+from sqs_workers.sql.errors import translated
 from sqs_workers.sql.sqla import sa
 
 __all__ = ["delete_in_batches"]
@@ -34,7 +34,7 @@ def delete_in_batches(
     where = (*conditions, oldest < before)
     deleted = 0
     while True:
-        try:
+        with translated(f"deleting old rows of table {table.fullname!r}"):
             with transaction(source) as connection:
                 executor = executor_of(connection)
                 # MySQL takes no LIMIT within an IN, so the keys make the round trip.
@@ -46,8 +46,6 @@ def delete_in_batches(
                         else sa.tuple_(*keys).in_([tuple(row) for row in rows])
                     )
                     executor.execute(sa.delete(table).where(found, *where))
-        except Exception as error:
-            raise translate(error, f"deleting old rows of table {table.fullname!r}") from None
         deleted += len(rows)
         if len(rows) < batch:
             return deleted

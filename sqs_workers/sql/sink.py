@@ -18,7 +18,7 @@ from typing import Any
 from sqs_workers.clock import SYSTEM_CLOCK, Clock
 from sqs_workers.exceptions import ConfigurationError
 from sqs_workers.sql.connections import is_async
-from sqs_workers.sql.errors import RowRefused, is_retryable, translate
+from sqs_workers.sql.errors import RowRefused, is_retryable, translate, translated
 from sqs_workers.sql.sink_table import SinkOptions, SinkTable, inspect_table
 from sqs_workers.sql.sink_writing import Row, Writing, concerns_a_row
 from sqs_workers.sql.sqla import sa
@@ -89,11 +89,9 @@ class TableSink:
             or the connection would cut values silently.
         :raises DatabaseError: the database failed.
         """
-        try:
+        with translated(f"reading the columns of table {self._options.name!r}"):
             with self._engine.connect() as connection:
                 self._known = inspect_table(connection, self._options)
-        except Exception as error:
-            raise translate(error, f"reading the columns of table {self._options.name!r}") from None
 
     def write_one(self, row: Row, *, connection: Any = None) -> None:
         """Write one row.
@@ -123,7 +121,7 @@ class TableSink:
             try:
                 with self._engine.begin() as own:
                     return self._write(own, rows, careful=careful)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - what is raised instead quotes no values
                 if not careful and concerns_a_row(error):
                     careful, attempt = True, 0
                     continue
@@ -140,18 +138,14 @@ class TableSink:
             return answer
         if not is_async(self._engine):
             raise ConfigurationError(f"the sink of table {self._options.name!r} has no asynchronous engine")
-        try:
+        with translated(f"writing to table {self._options.name!r}"):
             async with self._engine.begin() as own:
                 answer = await own.run_sync(self._write, rows, careful=True)
-        except Exception as error:
-            raise translate(error, f"writing to table {self._options.name!r}") from None
         return answer
 
     def _translated(self, connection: Any, rows: Sequence[Row], *, careful: bool) -> list[RowRefused | None]:
-        try:
+        with translated(f"writing to table {self._options.name!r}"):
             return self._write(connection, rows, careful=careful)
-        except Exception as error:
-            raise translate(error, f"writing to table {self._options.name!r}") from None
 
     def _write(self, connection: Any, rows: Sequence[Row], *, careful: bool) -> list[RowRefused | None]:
         if not isinstance(connection, sa.Connection):
