@@ -124,7 +124,11 @@ class JobDeadLettered(MessageEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDiscarded(MessageEvent):
-    """The message was deleted by the failure policy without having succeeded."""
+    """The message was deleted by the failure policy without having succeeded.
+
+    :ivar reason: why, for instance ``permanent error`` or ``attempts used up``.
+    :ivar error_type: class name of the exception.
+    """
 
     reason: str
     error_type: str = ""

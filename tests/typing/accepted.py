@@ -1,0 +1,72 @@
+"""User code that type checkers accept. Checked, never run."""
+
+# pyright: strict
+
+from __future__ import annotations
+
+from typing_extensions import Unpack, assert_type
+
+from sqs_workers import SQSEnv
+from sqs_workers.async_task import AsyncTaskDelayArgs, BakedAsyncTask
+
+env = SQSEnv(codec="json")
+queue = env.queue("emails")
+
+
+@queue.processor("send_email")
+def send_email(to: str, subject: str, body: str = "") -> int:
+    return len(to) + len(subject) + len(body)
+
+
+@queue.processor("with_options")
+def with_options(to: str, **_options: Unpack[AsyncTaskDelayArgs]) -> None:
+    """A function that declares the underscore options, so that ``delay`` takes them."""
+
+
+@env.processor("emails", "fetch")
+async def fetch(url: str) -> bytes:
+    return url.encode()
+
+
+def sends() -> None:
+    assert_type(send_email.delay(to="x", subject="y"), "str | None")
+    send_email.delay("x", "y", "z")
+    send_email.delay("x", subject="y", body="z")
+    with_options.delay("x", _delay_seconds=5)
+    with_options.delay(to="x", _deduplication_id="d", _group_id="g", _content_type="json")
+    fetch.delay(url="https://example.com")
+
+
+def sends_with_options() -> None:
+    send_email.options(delay=5).delay(to="x", subject="y")
+    send_email.options(delay=5, group_id="g", deduplication_id="d", codec="json").delay("x", "y")
+
+
+def bakes() -> None:
+    baked = send_email.bake("x", subject="y")
+    assert_type(baked, BakedAsyncTask)
+    assert_type(baked.delay(), "str | None")
+
+
+def sends_in_a_batch() -> None:
+    with send_email.batch():
+        send_email.delay(to="x", subject="y")
+    with queue.add_batch():
+        queue.add_job("send_email", to="x", subject="y")
+
+
+def runs_here() -> int:
+    return send_email.run(to="x", subject="y")
+
+
+async def runs_here_async() -> bytes:
+    return await fetch.run(url="https://example.com")
+
+
+async def sends_from_asyncio() -> None:
+    assert_type(await send_email.adelay(to="x", subject="y"), "str | None")
+
+
+def calling_a_task_never_returns() -> int:
+    # No return statement is missing here only because the call is NoReturn.
+    send_email(to="x", subject="y")
