@@ -1,7 +1,7 @@
 """Which rows a relay may send, so that no other relay sends them meanwhile.
 
-Order within a group of a FIFO queue rests on its first waiting row: whoever holds that one holds the group, for
-the later rows can be had only behind it.
+Order within a group of a FIFO queue rests on its first waiting row: whoever holds that one holds the group,
+for the later rows can be had only behind it.
 """
 
 from __future__ import annotations

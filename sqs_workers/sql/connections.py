@@ -35,7 +35,8 @@ class _SqlAlchemyExecutor:
         self.dialect_name = _family(connection.dialect.name)
 
     def execute(self, statement: Executable) -> tuple[int, Sequence[Sequence[Any]]]:
-        result = self._connection.execute(statement)
+        # SQLAlchemy looks at the row count of an INSERT on request only.
+        result = self._connection.execute(statement, execution_options={"preserve_rowcount": True})
         return result.rowcount, result.all() if result.returns_rows else ()
 
 
@@ -97,8 +98,8 @@ def _family(dialect_name: str) -> str:
 def executor_of(connection: Any) -> Executor:
     """Runs statements on ``connection``.
 
-    :param connection: a SQLAlchemy ``Connection`` or ORM ``Session``, what :meth:`Inbox.once` yields, Django's
-        ``django.db.connection``, or a connection of psycopg, PyMySQL, mysqlclient or sqlite3.
+    :param connection: a SQLAlchemy ``Connection`` or ORM ``Session``, what :meth:`Inbox.once` yields,
+        Django's ``django.db.connection``, or a connection of psycopg, PyMySQL, mysqlclient or sqlite3.
     :raises ConfigurationError: it is none of them, or an asynchronous one.
     """
     if isinstance(connection, sa.Connection):
@@ -130,7 +131,7 @@ def executor_of(connection: Any) -> Executor:
 
 
 def is_async(target: Any) -> bool:
-    """Whether ``target`` is an asynchronous engine, connection or session of SQLAlchemy, or a factory of one."""
+    """Whether ``target`` is an asynchronous engine, connection or session, or a factory of one."""
     classes = type(target).__mro__
     if any(cls.__module__.startswith("sqlalchemy.ext.asyncio") for cls in classes):
         return True
@@ -141,8 +142,8 @@ def is_async(target: Any) -> bool:
 def transaction(source: Any) -> Iterator[Any]:
     """A transaction of ``source``: committed at the end of the block, rolled back if the block raises.
 
-    :param source: a SQLAlchemy engine (yields a ``Connection``), a ``sessionmaker`` (yields a ``Session``), or
-        a callable that opens a connection of a driver (yields it, and closes it at the end).
+    :param source: a SQLAlchemy engine (yields a ``Connection``), a ``sessionmaker`` (yields a ``Session``),
+        or a callable that opens a connection of a driver (yields it, and closes it at the end).
     """
     if isinstance(source, sa.Engine):
         with source.begin() as connection:

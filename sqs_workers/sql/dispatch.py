@@ -128,8 +128,8 @@ class Dispatch:
 class _Batches:
     """Batches that SQS takes: 10 entries, 1 MiB.
 
-    In a FIFO queue a batch has one message of a group at most: entries fail singly, and one behind a failed entry
-    would overtake it.
+    In a FIFO queue a batch has one message of a group at most: entries fail singly, and one behind a failed
+    entry would overtake it.
     """
 
     def __init__(self, rows: Sequence[OutboxRow], *, fifo: bool) -> None:

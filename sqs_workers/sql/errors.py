@@ -174,17 +174,16 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _code(error: BaseException) -> str | int | None:
+    if _driver(error) in ("pymysql", "MySQLdb"):
+        # Their SQLSTATE says less than the number; 0 stands for a connection that is closed already.
+        number = error.args[0] if error.args else None
+        return number if isinstance(number, int) and number else None
     for name in ("sqlstate", "pgcode"):
         state = getattr(error, name, None)
         if isinstance(state, str) and len(state) == 5:
             return state
     number = getattr(error, "sqlite_errorcode", None)
-    if isinstance(number, int):
-        return number
-    if _driver(error) in ("pymysql", "MySQLdb") and error.args and isinstance(error.args[0], int):
-        # 0 stands for a connection that is closed already.
-        return error.args[0] or None
-    return None
+    return number if isinstance(number, int) else None
 
 
 def _by_code(error: BaseException) -> DatabaseErrorKind | None:

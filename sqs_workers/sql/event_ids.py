@@ -1,13 +1,14 @@
 """Which id makes two deliveries the same event.
 
-=====================  ======================================================  =====================================
-id                     the same for                                            use it when
-=====================  ======================================================  =====================================
-one of the payload     every delivery, every resend, every redrive             the sender gives events a stable id
-``OutboxId``           redeliveries, and what a relay sends twice              the job comes through an outbox
-message id of SQS      redeliveries of one message, and nothing else           nothing else is there: a job that was
-                                                                               sent twice runs twice
-=====================  ======================================================  =====================================
+====================  ==================================  ========================================
+id                    the same for                        use it when
+====================  ==================================  ========================================
+one of the payload    every delivery, resend, redrive     the sender gives events a stable id
+``OutboxId``          redeliveries, and what a relay      the job comes through an outbox
+                      sends twice
+message id of SQS     redeliveries of one message alone   nothing else is there: a job that was
+                                                          sent twice runs twice
+====================  ==================================  ========================================
 
 A dead letter sent back as a copy has a new message id; its ``OutboxId`` stays.
 """

@@ -107,8 +107,8 @@ class IdempotentCall:
     :param operation: name of the kind of call, 1 to 100 characters.
     :param lookup: asks the other side for the answer to a key; returns :data:`NOT_FOUND` if it never saw the
         key, and raises if it does not know.
-    :param repeatable: the other side honours the key, so that calling again is safe; ``True`` by default. With
-        ``False`` and without ``lookup`` a call in doubt becomes ``unknown`` at once.
+    :param repeatable: the other side honours the key, so that calling again is safe; ``True`` by default.
+        With ``False`` and without ``lookup`` a call in doubt becomes ``unknown`` at once.
     :param refused: exception classes by which the call says a definite no.
     :param lease: seconds that one attempt may take; 300 by default. Longer than the timeout of the call.
     :param max_attempts: attempts in doubt before the outcome counts as unknown; 5 by default.
@@ -310,9 +310,8 @@ class IdempotentCall:
         return (self._table.c.operation == self.operation) & (self._table.c.call_key == key)
 
     def _execute(self, statement: Any) -> tuple[int, Sequence[Sequence[Any]]]:
-        with translated(f"the table of calls of {self.operation!r}"):
-            with transaction(self._engine) as connection:
-                return executor_of(connection).execute(statement)
+        with translated(f"the table of calls of {self.operation!r}"), transaction(self._engine) as connection:
+            return executor_of(connection).execute(statement)
 
     def _say(self, key: str, what: str) -> str:
         return f"call {self.operation!r} with key {key!r} {what}"

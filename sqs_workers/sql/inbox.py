@@ -61,9 +61,9 @@ ResultT = TypeVar("ResultT")
 class Inbox:
     """Runs a handler once for each event of one consumer.
 
-    :param engine: a SQLAlchemy engine (handlers get a ``Connection``), a ``sessionmaker`` (a ``Session``), their
-        asynchronous kin (for :meth:`arun` and :meth:`aonce`), or a callable that opens a connection of psycopg,
-        PyMySQL or sqlite3.
+    :param engine: a SQLAlchemy engine (handlers get a ``Connection``), a ``sessionmaker`` (a ``Session``),
+        their asynchronous kin (for :meth:`arun` and :meth:`aonce`), or a callable that opens a connection
+        of psycopg, PyMySQL or sqlite3.
     :param consumer: who processes the event, 1 to 100 characters: each consumer processes it once.
     :param tables: where the events are kept.
     :param attempts: how often :meth:`run` runs the whole transaction if the database rolls it back because of
@@ -110,8 +110,8 @@ class Inbox:
     def run(self, event_id: str, payload: object, handler: Callable[[Any], T]) -> InboxResult[T]:
         """Run ``handler(connection)`` in a transaction that also records the event, unless it is recorded.
 
-        The handler may run again if the database rolled its transaction back: it must have no effect but through
-        the connection (an :class:`~sqs_workers.sql.outbox.Outbox` sends jobs through it).
+        The handler may run again if the database rolled its transaction back: it must have no effect but
+        through the connection (an :class:`~sqs_workers.sql.outbox.Outbox` sends jobs through it).
 
         :param payload: compared with that of the first time; ``NO_PAYLOAD`` leaves it out.
         :raises PayloadConflict: the event was processed with another payload; permanent.
@@ -219,8 +219,8 @@ class Inbox:
     def handler(self, event_id: EventIdSource = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Decorator: a function whose first argument is the connection runs once for each event.
 
-        Callers leave the connection out. The payload is all other arguments. The decorated function returns what
-        the function returns, or ``None`` if the event was processed before.
+        Callers leave the connection out. The payload is all other arguments. The decorated function returns
+        what the function returns, or ``None`` if the event was processed before.
 
         :param event_id: name of the argument that is the id, a function of the arguments (a mapping), or
             ``None`` for the stable id of the outbox or else the message id of the running job

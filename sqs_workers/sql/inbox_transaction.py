@@ -24,8 +24,8 @@ class InboxTransaction:
 
     If the event was processed before, every use ends the block instead.
 
-    :ivar fresh: whether the event is new to the consumer. Effects that do not go through the transaction stand
-        behind ``if tx.fresh:``.
+    :ivar fresh: whether the event is new to the consumer. Effects that do not go through the transaction
+        stand behind ``if tx.fresh:``.
     """
 
     def __init__(self, connection: Any, *, fresh: bool) -> None:

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from sqs_workers.sql.dialects import insert_if_absent
-from sqs_workers.sql.errors import DatabaseError, DatabaseErrorKind, PayloadConflict, translate
+from sqs_workers.sql.errors import DatabaseError, DatabaseErrorKind, PayloadConflict, translated
 from sqs_workers.sql.hashing import same_payload
 from sqs_workers.sql.sqla import sa
 
@@ -28,28 +28,20 @@ def insert_mark(
     :raises PayloadConflict: it was processed with another payload.
     :raises DatabaseError: the database failed, without the values of the statement.
     """
-    try:
-        inserted = insert_if_absent(
-            executor,
-            table,
-            {"consumer": consumer, "event_id": event_id, "payload_hash": digest, "processed_at": now},
-        )
-        stored = None if inserted else _stored_hash(executor, table, consumer, event_id)
-    except Exception as error:  # noqa: BLE001 - whatever the driver raises may quote the values
-        failure = translate(error, f"marking an event of {consumer!r} in table {table.fullname!r}")
-    else:
-        if inserted:
+    with translated(f"marking an event of {consumer!r} in table {table.fullname!r}"):
+        values = {"consumer": consumer, "event_id": event_id, "payload_hash": digest, "processed_at": now}
+        if insert_if_absent(executor, table, values):
             return True
-        if stored is None:
-            raise DatabaseError(
-                f"an event of {consumer!r} was removed from table {table.fullname!r} at this moment "
-                "(by a purge, or by hand): the transaction is run again",
-                kind=DatabaseErrorKind.CONFLICT,
-            )
-        if not same_payload(stored, digest):
-            raise PayloadConflict(consumer, event_id)
-        return False
-    raise failure
+        stored = _stored_hash(executor, table, consumer, event_id)
+    if stored is None:
+        raise DatabaseError(
+            f"an event of {consumer!r} was removed from table {table.fullname!r} at this moment "
+            "(by a purge, or by hand): the transaction is run again",
+            kind=DatabaseErrorKind.CONFLICT,
+        )
+    if not same_payload(stored, digest):
+        raise PayloadConflict(consumer, event_id)
+    return False
 
 
 def _stored_hash(executor: Executor, table: sa.Table, consumer: str, event_id: str) -> str | None:

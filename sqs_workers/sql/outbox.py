@@ -136,8 +136,8 @@ class Outbox:
     async def asession(self, tx: Any) -> AsyncIterator[None]:
         """:meth:`session` for an ``AsyncConnection`` or ``AsyncSession``.
 
-        ``delay`` cannot wait for the database there: jobs are stored at the end of the block, and none of them if
-        it raises. ``delay`` answers ``None``; open one block for each savepoint.
+        ``delay`` cannot wait for the database there: jobs are stored at the end of the block, and none of
+        them if it raises. ``delay`` answers ``None``; open one block for each savepoint.
         """
         held: list[tuple[str, OutgoingMessage]] = []
         token = OUTGOING_SINK.set(lambda queue_name, message: held.append((queue_name, message)))

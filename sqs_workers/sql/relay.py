@@ -38,19 +38,20 @@ LONGEST_PAUSE = 60.0
 class Relay:
     """Sends the messages of an outbox to SQS, at least once and in the order of each FIFO group.
 
-    Start as many as you like, in threads, processes or machines. A relay that dies between SQS's answer and its
-    own commit has the messages sent once more.
+    Start as many as you like, in threads, processes or machines. A relay that dies between SQS's answer and
+    its own commit has the messages sent once more.
 
     :param outbox: made with a synchronous engine.
-    :param env: has a ``transport``, a method ``queue_url(name)`` and perhaps ``hooks``; or give the first two.
+    :param env: has a ``transport``, a method ``queue_url(name)`` and perhaps ``hooks``; or give the first
+        two.
     :param transport: sends.
     :param resolve_url: URL of a queue by the name that the job was stored under.
     :param batch: rows of one claim, 10 by default: a call to SQS takes 10.
     :param min_poll: seconds between looks at the table while there is work, 0.1 by default.
-    :param max_poll: seconds between looks while there has been none for long, 5 by default. On PostgreSQL with
-        psycopg a commit that stored a job ends the waiting.
-    :param lease: seconds for which rows are held where the database has no ``SKIP LOCKED`` (SQLite, MySQL 5.7);
-        must be longer than 10 calls to SQS may take; 120 by default.
+    :param max_poll: seconds between looks while there has been none for long, 5 by default. On PostgreSQL
+        with psycopg a commit that stored a job ends the waiting.
+    :param lease: seconds for which rows are held where the database has no ``SKIP LOCKED`` (SQLite, MySQL
+        5.7); must be longer than 10 calls to SQS may take; 120 by default.
     :param hooks: gets ``OutboxSent``, ``OutboxRefused`` and ``RelayPaused``.
     :raises ConfigurationError: there is no engine, no transport, or a value is out of range.
     """
@@ -71,9 +72,9 @@ class Relay:
     ) -> None:
         if not isinstance(outbox.engine, sa.Engine):
             raise ConfigurationError("a relay needs an outbox made with a synchronous SQLAlchemy engine")
-        self._transport: Transport = transport if transport is not None else getattr(env, "transport", None)  # type: ignore[assignment]
-        self._resolve_url = resolve_url if resolve_url is not None else getattr(env, "queue_url", None)
-        if self._transport is None or self._resolve_url is None:
+        chosen = transport if transport is not None else getattr(env, "transport", None)
+        resolve = resolve_url if resolve_url is not None else getattr(env, "queue_url", None)
+        if chosen is None or resolve is None:
             raise ConfigurationError("a relay needs an env, or transport= and resolve_url=")
         if not 1 <= batch <= 1000 or not 0 < min_poll <= max_poll or lease <= 0:
             raise ConfigurationError(
@@ -81,6 +82,8 @@ class Relay:
                 f"{min_poll!r}, {max_poll!r}, {lease!r}"
             )
         self.hooks = hooks or getattr(env, "hooks", None) or HookRegistry()
+        self._transport: Transport = chosen
+        self._resolve_url: Callable[[str], str] = resolve
         self._outbox = outbox
         self._engine = outbox.engine
         self._batch = batch
@@ -137,7 +140,7 @@ class Relay:
         return claimed
 
     def drain(self) -> int:
-        """:meth:`run_once` until nothing is due; returns how many rows were claimed. For tests and scripts."""
+        """:meth:`run_once` until nothing is due; returns how many rows were claimed."""
         total = 0
         while claimed := self.run_once():
             total += claimed
@@ -171,7 +174,6 @@ class Relay:
         return len(claim.rows), dispatch.trouble
 
     def _send(self, claim: Claim) -> Dispatch:
-        assert self._resolve_url is not None
         dispatch = Dispatch(self._transport, self._resolve_url, claim.results)
         if claim.rows:
             faults.BEFORE_SEND.reach()

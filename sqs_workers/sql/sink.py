@@ -37,10 +37,10 @@ class TableSink:
     :param mode: ``upsert`` updates the row with the same keys, ``insert`` refuses a row whose key is taken,
         ``insert_ignore`` leaves the row that is there.
     :param keys: columns of a unique index; needed for ``upsert``.
-    :param update_columns: columns that an upsert overwrites; others, such as ``created_at``, keep their value.
-        By default all that a row brings.
-    :param update_expr: column -> SQL that an upsert assigns, for instance ``{"updated_at": "NOW()"}``. Trusted
-        configuration: never build it from a message.
+    :param update_columns: columns that an upsert overwrites; others, such as ``created_at``, keep their
+        value. By default all that a row brings.
+    :param update_expr: column -> SQL that an upsert assigns, for instance ``{"updated_at": "NOW()"}``.
+        Trusted configuration: never build it from a message.
     :param serialize_json: ``auto`` writes dicts and lists as JSON text (lists as they are into PostgreSQL's
         arrays), ``never`` leaves them to the driver.
     :param schema: schema of the table.
@@ -85,13 +85,13 @@ class TableSink:
     def check(self) -> None:
         """Look at the table; :meth:`write` does so at its first call.
 
-        :raises ConfigurationError: there is no such table, a column is unknown, no unique index covers the keys,
-            or the connection would cut values silently.
+        :raises ConfigurationError: there is no such table, a column is unknown, no unique index covers the
+            keys, or the connection would cut values silently.
         :raises DatabaseError: the database failed.
         """
-        with translated(f"reading the columns of table {self._options.name!r}"):
-            with self._engine.connect() as connection:
-                self._known = inspect_table(connection, self._options)
+        name = self._options.name
+        with translated(f"reading the columns of table {name!r}"), self._engine.connect() as connection:
+            self._known = inspect_table(connection, self._options)
 
     def write_one(self, row: Row, *, connection: Any = None) -> None:
         """Write one row.
@@ -106,8 +106,8 @@ class TableSink:
     def write(self, rows: Sequence[Row], *, connection: Any = None) -> list[RowRefused | None]:
         """Write ``rows`` in one transaction; ``None`` or an error for each, in their order.
 
-        A row that the table refuses fails alone: the others are written. Of several rows with one key the last
-        one wins.
+        A row that the table refuses fails alone: the others are written. Of several rows with one key the
+        last one wins.
 
         :param connection: a SQLAlchemy ``Connection`` or ``Session`` in a transaction that you commit, for
             instance that of the inbox; by default a transaction of its own.
@@ -132,7 +132,7 @@ class TableSink:
                 self._clock.wait(condition, random.uniform(0.005, 0.02 * 2 ** min(attempt, 5)))  # noqa: S311
 
     async def awrite(self, rows: Sequence[Row], *, connection: Any = None) -> list[RowRefused | None]:
-        """:meth:`write` for an asynchronous engine or connection; a deadlock is left to the message's retry."""
+        """:meth:`write` for an asynchronous engine; a deadlock is left to the retry of the message."""
         if connection is not None:
             answer: list[RowRefused | None] = await connection.run_sync(self._translated, rows, careful=True)
             return answer

@@ -37,9 +37,9 @@ class Chunk:
 class Plan:
     """Which rows are written together.
 
-    Rows of one statement have the same columns and, if ``unique``, different keys: of several rows with one key
-    the last is written and the others are kept in :attr:`superseded`, for the case that the last is refused. A
-    row with other columns does not replace an earlier one with its key; it comes in a later step.
+    Rows of one statement have the same columns and, if ``unique``, different keys: of several rows with one
+    key the last is written and the others are kept in :attr:`superseded`, for the case that the last is
+    refused. A row with other columns does not replace an earlier one with its key; it comes in a later step.
     """
 
     def __init__(self, *, unique: bool) -> None:

@@ -88,10 +88,10 @@ class SinkTable:
         for unique in self.unique:
             if unique != frozenset(self._options.keys) and unique <= set(columns):
                 raise ConfigurationError(
-                    f"table {self._options.name!r} has another unique index over {', '.join(sorted(unique))}: "
-                    "MySQL's ON DUPLICATE KEY UPDATE would update the row that it finds instead of the one with "
-                    f"the same {', '.join(self._options.keys)}. Leave these columns out of the rows, drop the "
-                    "index, or use mode 'insert' or 'insert_ignore'"
+                    f"table {self._options.name!r} has another unique index over "
+                    f"{', '.join(sorted(unique))}: MySQL's ON DUPLICATE KEY UPDATE would update the row that "
+                    f"it finds instead of the one with the same {', '.join(self._options.keys)}. Leave these "
+                    "columns out of the rows, drop the index, or use mode 'insert' or 'insert_ignore'"
                 )
 
 
@@ -112,8 +112,9 @@ def inspect_table(connection: sa.Connection, options: SinkOptions) -> SinkTable:
     if options.mode == "upsert" and frozenset(options.keys) not in unique:
         keys = ", ".join(options.keys)
         raise ConfigurationError(
-            f"table {options.name!r} has no unique index over exactly ({keys}), without which an upsert finds no "
-            f"row to update: CREATE UNIQUE INDEX {options.table}_{'_'.join(options.keys)} ON {options.name} ({keys})"
+            f"table {options.name!r} has no unique index over exactly ({keys}), without which an upsert finds "
+            f"no row to update: CREATE UNIQUE INDEX {options.table}_{'_'.join(options.keys)} "
+            f"ON {options.name} ({keys})"
         )
     _refuse_lax_mode(connection, options, columns)
     kinds = {str(column["name"]): _kind(column["type"]) for column in columns}
@@ -129,8 +130,8 @@ def _refuse_unknown(options: SinkOptions, names: Sequence[str]) -> None:
         unknown = [name for name in wanted if name not in names]
         if unknown:
             raise ConfigurationError(
-                f"{option} names {', '.join(map(repr, unknown))}, which table {options.name!r} does not have; its "
-                f"columns are {', '.join(names)}"
+                f"{option} names {', '.join(map(repr, unknown))}, which table {options.name!r} does not have; "
+                f"its columns are {', '.join(names)}"
             )
 
 
@@ -153,8 +154,8 @@ def _refuse_lax_mode(connection: sa.Connection, options: SinkOptions, columns: S
     ).one()
     if "STRICT_TRANS_TABLES" not in mode and "STRICT_ALL_TABLES" not in mode:
         raise ConfigurationError(
-            f"sql_mode of this connection is not strict, so that values that do not fit table {options.name!r} "
-            "would be cut without an error: add STRICT_TRANS_TABLES to sql_mode"
+            f"sql_mode of this connection is not strict, so that values that do not fit table "
+            f"{options.name!r} would be cut without an error: add STRICT_TRANS_TABLES to sql_mode"
         )
     zoned = [column["name"] for column in columns if isinstance(column["type"], mysql.TIMESTAMP)]
     if zoned and abs(int(offset)) > 1:

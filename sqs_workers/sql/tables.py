@@ -1,8 +1,9 @@
 """The tables of inbox, outbox and idempotent calls, as SQLAlchemy metadata.
 
 ``metadata`` holds them under their usual names, for Alembic's ``target_metadata``; :class:`Tables` makes
-others. A later version only ever adds tables, indexes and columns that may be empty or have a default, so that
-workers of two versions run side by side; :func:`create_tables` adds what is missing and changes nothing else.
+others. A later version only ever adds tables, indexes and columns that may be empty or have a default, so
+that workers of two versions run side by side; :func:`create_tables` adds what is missing and changes
+nothing else.
 """
 
 from __future__ import annotations
