@@ -69,7 +69,7 @@ def open_database(kind: str, directory: Path) -> Database:
         url = sa.make_url(POSTGRES_DSN)
         _administer(kind, url, f'CREATE SCHEMA "{name}"')
         options = f"-csearch_path={name} -clock_timeout={LOCK_WAIT_SECONDS}s"
-        return Database(kind, url, {"connect_args": {"options": options}}, name)
+        return Database(kind, url, {"connect_args": {"options": options, "application_name": name}}, name)
     url = sa.make_url(MYSQL_DSN)
     _administer(kind, url, f"CREATE DATABASE `{name}` CHARACTER SET utf8mb4")
     init = f"SET SESSION innodb_lock_wait_timeout={LOCK_WAIT_SECONDS}"
