@@ -47,9 +47,10 @@ class PollWaker:
         self._woken = False
 
     def wait(self, timeout: float) -> bool:
+        deadline = self._clock.monotonic() + timeout
         with self._condition:
-            if not self._woken:
-                self._clock.wait(self._condition, timeout)
+            while not self._woken and (remaining := deadline - self._clock.monotonic()) > 0:
+                self._clock.wait(self._condition, remaining)
             self._woken = False
         return False
 
