@@ -54,7 +54,14 @@ def convert(value: Any, *, family: str, column_kind: str, serialize_json: bool) 
     if isinstance(value, (Mapping, list, tuple)):
         if column_kind == "array" and not isinstance(value, Mapping):
             return list(value)
-        return _to_json(value) if serialize_json else value
+        if serialize_json:
+            return _to_json(value)
+        if family != "postgresql":
+            raise Unsuitable("lists and dicts have to be JSON text here")
+        return value
+    if isinstance(value, (set, frozenset)):
+        # PyMySQL would write its members into the statement.
+        raise Unsuitable("no column takes a set")
     if isinstance(value, datetime):
         return _moment(value, family, column_kind)
     if family == "sqlite":

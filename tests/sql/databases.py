@@ -55,8 +55,10 @@ class Database:
         return self.engine.dialect.dbapi.connect(*arguments, **{**options, **self.options.get("connect_args", {})})  # type: ignore[union-attr]
 
     def dispose(self) -> None:
+        """Close all connections; the first engine opens new ones when it is used again."""
         for engine in self._engines:
             engine.dispose()
+        del self._engines[1:]
 
 
 def open_database(kind: str, directory: Path) -> Database:
