@@ -236,7 +236,9 @@ def test_two_workers_make_one_call(make: Any, bank: Bank) -> None:
     assert bank.calls == 1
 
 
-def test_an_attempt_that_outlived_its_lease_overwrites_nothing(make: Any, bank: Bank, clock: ManualClock) -> None:
+def test_an_attempt_that_outlived_its_lease_overwrites_nothing(
+    make: Any, bank: Bank, clock: ManualClock
+) -> None:
     call = make(lease=60)
 
     def slow(key: str) -> Any:

@@ -18,8 +18,8 @@ from sqs_workers.sql import (
     Inbox,
     Outbox,
     Relay,
-    TableSink,
     Tables,
+    TableSink,
     create_engine,
     create_tables,
 )

@@ -30,7 +30,7 @@ events = sa.Table(
     sa.Column("amount", sa.Numeric(10, 2)),
     sa.Column("created_at", sa.String(40), server_default="first"),
     sa.Column("updated_at", sa.String(40)),
-    sa.Column("odd \"name%s", sa.Integer),
+    sa.Column('odd "name%s', sa.Integer),
     sa.CheckConstraint("amount IS NULL OR amount >= 0", name="not_negative"),
     mysql_engine="InnoDB",
 )
@@ -168,7 +168,9 @@ def test_insert_ignore_leaves_what_is_there_and_still_refuses_what_does_not_fit(
 ) -> None:
     sink = make_sink(place, mode="insert_ignore", keys=keys, update_columns=None, update_expr=None)
     sink.write([{"event_id": "e1", "amount": 1}])
-    errors = sink.write([{"event_id": "e1", "amount": 2}, {"event_id": "e2", "amount": 3}, {"event_id": "e3", "amount": -1}])
+    errors = sink.write(
+        [{"event_id": "e1", "amount": 2}, {"event_id": "e2", "amount": 3}, {"event_id": "e3", "amount": -1}]
+    )
     assert [error is None for error in errors] == [True, True, False]
     assert rows_of(place, "event_id", "amount") == [("e1", Decimal("1.00")), ("e2", Decimal("3.00"))]
 
@@ -183,7 +185,7 @@ def test_many_rows_are_cut_into_statements_that_the_database_takes(place: Databa
 
 
 def test_names_are_quoted_whatever_is_in_them(place: Database) -> None:
-    name = "odd \"name%s"
+    name = 'odd "name%s'
     sink = make_sink(place, update_columns=[name], update_expr=None)
     sink.write([{"event_id": "e1", name: 1}])
     sink.write([{"event_id": "e1", name: 2}])
@@ -207,7 +209,7 @@ def test_a_sink_writes_in_the_transaction_of_the_inbox(place: Database) -> None:
 
     inbox.run("evt-1", {}, handler)
     assert inbox.run("evt-1", {}, handler) == Skipped()
-    with pytest.raises(LookupError), inbox.once("evt-2") as tx:
+    with pytest.raises(LookupError), inbox.once("evt-2") as tx:  # noqa: PT012
         sink.write_one({"event_id": "e3"}, connection=tx)
         raise LookupError
     with Session(place.engine) as session, session.begin():
@@ -259,7 +261,9 @@ def test_a_sink_that_cannot_work_is_refused_at_start_with_what_to_do(
     ],
     ids=repr,
 )
-def test_options_that_contradict_each_other_are_refused_where_they_are_written(options: dict[str, Any]) -> None:
+def test_options_that_contradict_each_other_are_refused_where_they_are_written(
+    options: dict[str, Any],
+) -> None:
     with pytest.raises(ConfigurationError):
         TableSink(None, "events", **{"keys": ["event_id"], **options})
 
@@ -299,7 +303,9 @@ def test_timestamps_of_mysql_need_a_connection_in_utc(place: Database) -> None:
     shifted = place.make_engine(connect_args={"init_command": "SET time_zone = '+05:00'"})
     with pytest.raises(ConfigurationError, match=r"time_zone to '\+00:00'"):
         TableSink(shifted, "moments", keys=["id"]).check()
-    TableSink(place.make_engine(connect_args={"init_command": "SET time_zone = '+00:00'"}), "moments", keys=["id"]).check()
+    TableSink(
+        place.make_engine(connect_args={"init_command": "SET time_zone = '+00:00'"}), "moments", keys=["id"]
+    ).check()
 
 
 def test_every_kind_of_value_is_stored_as_the_documentation_says(database: Database) -> None:
@@ -312,7 +318,9 @@ def test_every_kind_of_value_is_stored_as_the_documentation_says(database: Datab
         sa.Column("data", sa.LargeBinary),
         sa.Column("exact", sa.Numeric(30, 10)),
         sa.Column("moment", PRECISE),
-        sa.Column("zoned", sa.DateTime(timezone=True).with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")),
+        sa.Column(
+            "zoned", sa.DateTime(timezone=True).with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
+        ),
         sa.Column("day", sa.Date),
         sa.Column("ident", sa.Uuid(native_uuid=True) if kind == "postgresql" else sa.String(36)),
         sa.Column("items", sa.ARRAY(sa.Integer) if kind == "postgresql" else sa.JSON),
@@ -374,7 +382,11 @@ def test_deadlocks_of_two_sinks_are_run_again(place: Database) -> None:
 
     def write(seed: int) -> list[Any]:
         order = sorted(range(40), key=lambda n: (n * (7 + 2 * seed)) % 41)
-        return [error for _ in range(5) for error in sink.write([{"event_id": f"e{n}", "status": str(seed)} for n in order])]
+        return [
+            error
+            for _ in range(5)
+            for error in sink.write([{"event_id": f"e{n}", "status": str(seed)} for n in order])
+        ]
 
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(write, range(4)))

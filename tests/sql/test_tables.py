@@ -78,7 +78,10 @@ def test_a_schema_may_be_named(bare_database: Database) -> None:
 @pytest.mark.parametrize(
     ("dialect", "words"),
     [
-        ("postgresql", ["CREATE TABLE outbox_messages", "BIGSERIAL", "TIMESTAMP WITH TIME ZONE", "CREATE INDEX"]),
+        (
+            "postgresql",
+            ["CREATE TABLE outbox_messages", "BIGSERIAL", "TIMESTAMP WITH TIME ZONE", "CREATE INDEX"],
+        ),
         ("mysql", ["LONGTEXT", "utf8mb4_bin", "DATETIME(6)", "ENGINE=InnoDB", "AUTO_INCREMENT"]),
         ("mariadb", ["LONGTEXT", "utf8mb4_bin", "DATETIME(6)", "ENGINE=InnoDB"]),
         ("sqlite", ["INTEGER NOT NULL", "CREATE INDEX"]),
