@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,16 +68,22 @@ class Plan:
             for columns, rows in step.items():
                 if self._unique:
                     # Two workers with some keys in common lock them in the same order.
-                    yield columns, [rows[key] for key in sorted(rows, key=repr)]
+                    yield columns, [rows[key] for key in _in_order(rows)]
                 else:
                     yield columns, list(rows.values())
+
+
+def _in_order(keys: Iterable[Any]) -> list[Any]:
+    try:
+        return sorted(keys)
+    except TypeError:
+        return sorted(keys, key=repr)
 
 
 def chunks(
     columns: tuple[str, ...],
     indexes: Sequence[int],
     values: Callable[[int], list[Any] | None],
-    size_of: Callable[[Any], int],
     max_parameters: int,
 ) -> Iterator[Chunk]:
     """Cut rows into statements; each row's values are made when its turn comes.
@@ -90,7 +96,7 @@ def chunks(
         row = values(index)
         if row is None:
             continue
-        bytes_ = sum(map(size_of, row))
+        bytes_ = sum([len(value) for value in row if isinstance(value, (str, bytes))])
         if chunk.rows and (len(chunk.rows) >= most or size + bytes_ > MAX_BYTES):
             yield chunk
             chunk, size = Chunk(columns), 0
@@ -99,8 +105,3 @@ def chunks(
         size += bytes_
     if chunk.rows:
         yield chunk
-
-
-def columns_of(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """Columns of a row in an order that does not depend on the row."""
-    return tuple(sorted(row))

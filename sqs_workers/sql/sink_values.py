@@ -31,9 +31,9 @@ from enum import Enum
 from typing import Any
 from uuid import UUID
 
-__all__ = ["Unsuitable", "convert", "size_of"]
+__all__ = ["PLAIN", "Unsuitable", "convert"]
 
-_PLAIN = (str, int, bool, type(None))
+PLAIN = frozenset({str, int, bool, type(None)})
 
 
 class Unsuitable(Exception):
@@ -47,7 +47,7 @@ def convert(value: Any, *, family: str, column_kind: str, serialize_json: bool) 
     :param column_kind: ``array``, ``aware`` (timestamp with time zone) or anything else.
     :raises Unsuitable: no column takes it.
     """
-    if type(value) in _PLAIN:
+    if type(value) in PLAIN:
         return value
     if isinstance(value, Enum):
         return convert(value.value, family=family, column_kind=column_kind, serialize_json=serialize_json)
@@ -116,8 +116,3 @@ def _in_json(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(type(value).__name__)
-
-
-def size_of(value: Any) -> int:
-    """About how many bytes the value takes in a statement."""
-    return len(value) if isinstance(value, (str, bytes)) else 16

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
 from sqs_workers.exceptions import SQSError
 from sqs_workers.sql.errors import DatabaseErrorKind, RowRefused, classify, describe
-from sqs_workers.sql.sink_plan import Chunk, Plan, chunks, columns_of
+from sqs_workers.sql.sink_plan import Chunk, Plan, chunks
 from sqs_workers.sql.sink_table import SinkOptions, SinkTable
-from sqs_workers.sql.sink_values import Unsuitable, convert, size_of
+from sqs_workers.sql.sink_values import PLAIN, Unsuitable, convert
 from sqs_workers.sql.sqla import sa
 
 __all__ = ["Row", "Writing", "concerns_a_row"]
@@ -56,6 +56,9 @@ class Writing:
         self._careful = careful
         # PostgreSQL ends the whole transaction at an error, the others take back the statement alone.
         self._savepoints = careful and table.syntax.family == "postgresql"
+        # Rows of one source name their columns in one order: looked at once.
+        self._columns: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self._unknown: dict[tuple[str, ...], list[str]] = {}
         self._errors: list[RowRefused | None] = [None] * len(rows)
 
     def run(self) -> list[RowRefused | None]:
@@ -80,40 +83,45 @@ class Writing:
 
     def _place(self, index: int, plan: Plan) -> None:
         row, keys = self._rows[index], self._options.keys
-        unknown = sorted(str(name) for name in row if name not in self._table.kinds)
-        missing = [key for key in keys if row.get(key) is None]
-        if unknown:
-            self._refuse(index, f"has no column {', '.join(map(repr, unknown))}")
-        elif missing:
-            self._refuse(index, f"needs a value in {', '.join(missing)}, its key")
-        elif not row:
+        names = tuple(row)
+        columns = self._columns.get(names)
+        if columns is None:
+            columns = self._columns[names] = tuple(sorted(names, key=str))
+            self._unknown[columns] = [repr(str(name)) for name in columns if name not in self._table.kinds]
+        key = tuple([row.get(name) for name in keys])
+        if unknown := self._unknown[columns]:
+            self._refuse(index, f"has no column {', '.join(unknown)}")
+        elif None in key:
+            self._refuse(index, f"needs a value in {', '.join(keys)}, its key")
+        elif not names:
             self._refuse(index, "takes no row without columns")
         else:
             try:
-                plan.add(index, columns_of(row), tuple(row[key] for key in keys))
+                plan.add(index, columns, key)
             except TypeError:
                 self._refuse(index, f"takes no list or dict as its key ({', '.join(keys)})")
 
-    def _chunks(self, columns: tuple[str, ...], indexes: Sequence[int]) -> Any:
-        syntax, kinds = self._table.syntax, self._table.kinds
+    def _chunks(self, columns: tuple[str, ...], indexes: Sequence[int]) -> Iterator[Chunk]:
+        rows = self._rows
 
         def values(index: int) -> list[Any] | None:
-            row = self._rows[index]
-            try:
-                return [
-                    convert(
-                        row[column],
-                        family=syntax.family,
-                        column_kind=kinds[column],
-                        serialize_json=self._serialize_json,
-                    )
-                    for column in columns
-                ]
-            except Unsuitable as error:
-                self._refuse(index, f"does not take it: {error}")
-                return None
+            row = rows[index]
+            found = [row[column] for column in columns]
+            # Most rows hold nothing but what every driver takes.
+            return found if PLAIN.issuperset(map(type, found)) else self._converted(index, columns, found)
 
-        return chunks(columns, indexes, values, size_of, syntax.max_parameters)
+        return chunks(columns, indexes, values, self._table.syntax.max_parameters)
+
+    def _converted(self, index: int, columns: tuple[str, ...], values: list[Any]) -> list[Any] | None:
+        family, kinds = self._table.syntax.family, self._table.kinds
+        try:
+            return [
+                convert(value, family=family, column_kind=kinds[column], serialize_json=self._serialize_json)
+                for column, value in zip(columns, values, strict=True)
+            ]
+        except Unsuitable as error:
+            self._refuse(index, f"does not take it: {error}")
+            return None
 
     def _send(self, chunk: Chunk) -> None:
         try:

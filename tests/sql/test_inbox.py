@@ -349,3 +349,18 @@ def test_no_attempts_at_all_are_refused() -> None:
 def test_an_event_id_that_is_no_text_is_refused(inbox: Inbox, event_id: Any) -> None:
     with pytest.raises(ConfigurationError, match="event id"):
         inbox.run(event_id, {}, lambda tx: None)
+
+
+def test_the_inbox_costs_one_statement_more_than_a_bare_transaction(inbox: Inbox, database: Database) -> None:
+    statements: list[str] = []
+
+    def note(connection: Any, cursor: Any, statement: str, *_: Any) -> None:
+        statements.append(statement)
+
+    sa.event.listen(database.engine, "before_cursor_execute", note)
+    try:
+        inbox.run("evt-1", {}, lambda tx: tx.execute(sa.text("SELECT 1")))
+    finally:
+        sa.event.remove(database.engine, "before_cursor_execute", note)
+    assert len(statements) == 2
+    assert statements[0].startswith("INSERT INTO processed_events")
