@@ -20,8 +20,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from functools import partial
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sqs_workers.exceptions import WorkerError

@@ -117,7 +117,7 @@ def test_a_handler_that_fails_leaves_neither_effect_nor_mark(
         credit(10)(tx)
         raise LookupError("no such customer")
 
-    with pytest.raises(LookupError):  # noqa: PT012
+    with pytest.raises(LookupError):
         if way == "run":
             inbox.run("evt-1", {}, fails)
         else:

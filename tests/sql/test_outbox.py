@@ -40,7 +40,7 @@ def test_a_job_of_a_committed_transaction_is_stored(outbox: Outbox, database: Da
 
 
 def test_a_job_of_a_transaction_rolled_back_is_not(outbox: Outbox, database: Database) -> None:
-    with pytest.raises(LookupError), database.engine.begin() as tx:  # noqa: PT012
+    with pytest.raises(LookupError), database.engine.begin() as tx:
         outbox.delay(tx, FakeTask(), to="alice")
         raise LookupError
     assert bodies(database) == []
@@ -49,7 +49,7 @@ def test_a_job_of_a_transaction_rolled_back_is_not(outbox: Outbox, database: Dat
 def test_a_savepoint_rolled_back_takes_its_jobs_with_it(outbox: Outbox, database: Database) -> None:
     with Session(database.engine) as session, session.begin():
         outbox.delay(session, FakeTask(), number=1)
-        with pytest.raises(LookupError), session.begin_nested():  # noqa: PT012
+        with pytest.raises(LookupError), session.begin_nested():
             outbox.delay(session, FakeTask(), number=2)
             raise LookupError
         with session.begin_nested():

@@ -209,7 +209,7 @@ def test_a_sink_writes_in_the_transaction_of_the_inbox(place: Database) -> None:
 
     inbox.run("evt-1", {}, handler)
     assert inbox.run("evt-1", {}, handler) == Skipped()
-    with pytest.raises(LookupError), inbox.once("evt-2") as tx:  # noqa: PT012
+    with pytest.raises(LookupError), inbox.once("evt-2") as tx:
         sink.write_one({"event_id": "e3"}, connection=tx)
         raise LookupError
     with Session(place.engine) as session, session.begin():
