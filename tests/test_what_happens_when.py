@@ -176,7 +176,7 @@ UNREADABLE = {
     "not the codec's text": ({"MessageBody": "{oops"}, "json", UndecodableMessageError),
     "not a mapping": ({"MessageBody": "[1]"}, "json", UndecodableMessageError),
     "a codec that is not accepted": ({"MessageBody": "x"}, "pickle", CodecNotAcceptedError),
-    "an unknown codec": ({"MessageBody": "x"}, "yaml", CodecNotAcceptedError),
+    "an unknown codec": ({"MessageBody": "x"}, "yaml", UndecodableMessageError),
     "a required argument is missing": ({"MessageBody": "{}"}, "json", ArgumentsError),
 }
 

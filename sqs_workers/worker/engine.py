@@ -21,6 +21,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sqs_workers.exceptions import WorkerError
@@ -52,6 +53,9 @@ if TYPE_CHECKING:
 __all__ = ["Engine"]
 
 logger = logging.getLogger(__name__)
+
+POLL_GRACE = 1.0
+"""Seconds from the request to stop in which receives under way may be answered before anything goes on without."""
 
 
 class Engine:
@@ -151,8 +155,11 @@ class Engine:
             if self.stopped:
                 return False
             state.buffer.extend(taken)
-            if self.stopping or (state.circuit is not None and state.circuit.paused):
-                self.release_waiting(state, "stopping" if self.stopping else "paused")
+            if self.stopping:
+                self.wake_receivers()
+                return True
+            if state.circuit is not None and state.circuit.paused:
+                self.release_waiting(state, "paused")
             elif taken:
                 batches.arm(self, state)
                 self.dispatch()
@@ -256,6 +263,21 @@ class Engine:
         steps.report(self.hooks, held, outcome, steps.RELEASE, 0.0)
         self.acker.add(held, steps.RELEASE, more=len(held.source.buffer) > 0)
 
+    def _release_at_stop(self, state: SourceState) -> None:
+        # A receive under way would take what is released now, and cost it one more receive: while something
+        # waits, receives are short (see the poller), so its answer is awaited.
+        if state.receives and len(state.buffer):
+            self.heartbeat.set_alarm(state, POLL_GRACE, partial(self.answered_at_stop, state, late=True))
+        else:
+            self.release_waiting(state, "stopping")
+
+    def answered_at_stop(self, state: SourceState, *, late: bool = False) -> None:
+        """A receive of ``state`` was answered after the request to stop, or a second has passed since."""
+        with self.lock:
+            if late or not state.receives:
+                self.release_waiting(state, "stopping")
+            self.changed.notify_all()
+
     def release_waiting(self, state: SourceState, reason: str) -> None:
         """Give back everything of a queue that waits for a slot. Under the lock."""
         for held in state.buffer.clear():
@@ -322,18 +344,9 @@ class Engine:
                 if self.claim(held):
                     self.conclude(held, Unrun("stopping"))
             for state in self.sources:
-                # Of a FIFO queue, a receive under way would bring what is given back now, once its group is
-                # free: one more attempt used up. It is a short one then (see the poller).
-                if not (state.source.fifo and state.receives):
-                    self.release_waiting(state, "stopping")
+                self._release_at_stop(state)
             self.executors.arm_interrupt(self.shutdown_timeout * STOP_SHARE)
             self.wake_all()
-
-    def receive_ended(self, state: SourceState) -> None:
-        """A receive was answered while the worker stops. Under the lock."""
-        if not state.receives and self._stop_begun:
-            self.release_waiting(state, "stopping")
-        self.changed.notify_all()
 
     def wake_all(self) -> None:
         """Let every waiting thread look at the state again."""

@@ -11,6 +11,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from sqs_workers.outcome import Unrun
+from sqs_workers.worker.engine import POLL_GRACE
 from sqs_workers.worker.executors import STOP_SHARE, JobInterrupted
 
 if TYPE_CHECKING:
@@ -21,12 +22,10 @@ if TYPE_CHECKING:
     from sqs_workers.worker.held import Held
     from sqs_workers.worker.poller import Poller
 
-__all__ = ["POLL_GRACE", "Control", "Stop", "running_controls"]
+__all__ = ["Control", "Stop", "running_controls"]
 
 logger = logging.getLogger(__name__)
 
-POLL_GRACE = 1.0
-"""Seconds that a stop waits for receives under way before it leaves them to their threads."""
 
 _CANCEL_GRACE = 1.0
 _LAST_MOMENT = 1.0
@@ -167,9 +166,9 @@ class Stop:
             poller.wake()
         self._wait_for_receives(min(self._began + POLL_GRACE, deadline))
         with engine.lock:
+            engine.stopped = True
             for state in engine.sources:
                 engine.release_waiting(state, "stopping")
-            engine.stopped = True
             trailing = [poller for poller in self._pollers if poller.under_way]
         # 4. Acknowledgements and releases go out, those of the steps above included.
         if not engine.acker.flush(self._flush_deadline(deadline)):

@@ -38,10 +38,10 @@ _ERROR_DELAY_MAX = 30.0
 # Between empty answers that come at once (wait_seconds=0): first and longest pause.
 _EMPTY_DELAY_FIRST = 0.05
 _EMPTY_DELAY_MAX = 1.0
+# While messages wait for a slot. What a stop releases must not be taken by a poll of our own (see the engine).
+_WAIT_WHILE_HOLDING = 1
 # A receive answered sooner than this was no long poll.
 _AT_ONCE = 0.2
-# Seconds of long polling while messages wait behind their groups: no longer than a stop waits for it.
-_FIFO_WAIT = 1
 # At exit, beyond the time that a long poll lasts.
 _EXIT_MARGIN = 5.0
 
@@ -159,11 +159,9 @@ class Poller:
                 self._pause(empty_delay)
 
     def _wait_seconds(self) -> int:
-        state = self._state
-        if state.source.fifo and len(state.buffer):
-            # A stop gives back what waits behind its group, and this receive must not be there to take it.
-            return min(state.source.wait_seconds, _FIFO_WAIT)
-        return state.source.wait_seconds
+        """Seconds of the long poll; short while something waits for a slot, for the sake of a stop."""
+        wait_seconds = self._state.source.wait_seconds
+        return min(wait_seconds, _WAIT_WHILE_HOLDING) if len(self._state.buffer) else wait_seconds
 
     def _take_in(self, messages: Sequence[Message], count: int, took: float, *, first: bool) -> None:
         engine, state = self._engine, self._state
@@ -200,7 +198,7 @@ class Poller:
             self._state.reserved -= reserved
             self._state.receives -= 1
             if engine.stopping:
-                engine.receive_ended(self._state)
+                engine.answered_at_stop(self._state)
             elif reserved:
                 engine.wake_receivers()
 

@@ -56,7 +56,19 @@ class Background(Generic[T]):
 class Sqs:
     """A client of one backend, with the calls that most cases need and a way to let time pass."""
 
-    def __init__(self, backend: str, client: Any, clock: ManualClock | None) -> None:
+    def __init__(
+        self,
+        backend: str,
+        client: Any,
+        clock: ManualClock | None,
+        polls: Callable[[], int] | None = None,
+    ) -> None:
+        """View a backend.
+
+        :param clock: the backend's clock, if it can be moved.
+        :param polls: how many long polls wait, if they do not wait on the clock.
+        """
+        self._polls = polls
         self.backend = backend
         self.client = client
         self.clock = clock
@@ -87,9 +99,15 @@ class Sqs:
 
     def in_background(self, call: Callable[[], T]) -> Background[T]:
         """Start ``call``, which is to wait inside of SQS, in a thread of its own."""
+        polls = self._polls() if self._polls else 0
         background = Background(call)
         self._background.append(background)
-        if self.clock is not None:
+        if self._polls:
+            pause = threading.Event()
+            deadline = time.monotonic() + PATIENCE_SECONDS
+            while self._polls() == polls and background.running and time.monotonic() < deadline:
+                pause.wait(0.01)
+        elif self.clock is not None:
             self.clock.wait_for_waiters(1)
         else:
             threading.Event().wait(0.3)

@@ -14,7 +14,9 @@ from tests.conformance.known_errors import KNOWN_ERRORS, NOT_RUN
 from tests.servers import wire_client
 
 HERE = Path(__file__).parent
-BACKENDS = ("memory", "moto", "ministack")
+BACKENDS = ("memory", "lean", "moto", "ministack")
+OWN = BACKENDS[:2]
+"""The memory backend, asked directly, and over HTTP by the lean transport."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -24,8 +26,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         raise pytest.UsageError(f"{metafunc.definition.nodeid} names no AWS page: add @documented(...)")
     alone = metafunc.definition.get_closest_marker("memory_only") is not None
     backends = [
-        pytest.param(name, marks=() if name == "memory" else (pytest.mark.wire,))
-        for name in (BACKENDS[:1] if alone else BACKENDS)
+        pytest.param(name, marks=() if name in OWN else (pytest.mark.wire,))
+        for name in (OWN if alone else BACKENDS)
     ]
     metafunc.parametrize("sqs", backends, indirect=True, scope="function")
 
@@ -67,6 +69,21 @@ def wire_clients() -> dict[str, Any]:
     return {}
 
 
+def sqs_over_lean() -> Iterator[Sqs]:
+    from sqs_workers.local import LocalServer
+    from sqs_workers.memory_sqs import MemorySession
+    from tests.lean.as_client import LeanClient
+    from tests.lean.clients import client_of
+
+    clock = ManualClock()
+    with LocalServer(MemorySession(clock=clock)) as server:
+        client = LeanClient(client_of(server.url, read_timeout=30))
+        view = Sqs("lean", client, clock, lambda: len(server._backend._waiting))
+        yield view
+        view.close()
+        client.close()
+
+
 @pytest.fixture
 def sqs(request: pytest.FixtureRequest, wire_clients: dict[str, Any]) -> Iterator[Sqs]:
     backend: str = request.param
@@ -75,6 +92,9 @@ def sqs(request: pytest.FixtureRequest, wire_clients: dict[str, Any]) -> Iterato
 
         clock = ManualClock()
         view = Sqs(backend, MemorySession(clock=clock).client("sqs"), clock)
+    elif backend == "lean":
+        yield from sqs_over_lean()
+        return
     else:
         endpoint: str = request.getfixturevalue(f"{backend}_endpoint")
         if backend not in wire_clients:

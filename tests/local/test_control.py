@@ -64,6 +64,8 @@ def test_counters_are_shown(control: Control, sqs: Any, url: str) -> None:
     assert (queue["sent"], queue["received"], queue["deleted"]) == (3, 1, 1)
     assert queue["first_receive"] <= queue["last_delete"]
     assert stats["cpu_seconds"] > 0
+    control("DELETE", "stats")
+    assert control("GET", "stats")[1]["requests"] == {}
 
 
 def test_latency_is_changed(control: Control, server: LocalServer) -> None:
@@ -142,3 +144,13 @@ def test_an_unknown_control_request_names_the_known_ones(control: Control) -> No
 
 def test_a_web_page_cannot_send_a_control_request(control: Control) -> None:
     assert control("POST", "reset", {}, content_type="text/plain")[0] == 415
+
+
+def test_a_web_page_cannot_put_a_message_into_a_queue(server: LocalServer, sqs: Any, url: str) -> None:
+    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=10)
+    form = f"Action=SendMessage&QueueUrl={url}&MessageBody=x"
+    headers = {"Content-Type": "application/x-www-form-urlencoded", "Origin": "http://elsewhere.example"}
+    connection.request("POST", "/", form, headers)
+    assert connection.getresponse().status == 403
+    connection.close()
+    assert "Messages" not in sqs.receive_message(QueueUrl=url)

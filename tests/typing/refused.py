@@ -78,7 +78,7 @@ def a_call_checks_its_arguments() -> None:
 
 
 def a_processor_name_is_a_string() -> None:
-    queue.processor(send_email)  # E: arg-type
+    queue.processor(send_email)  # E: arg-type, call-overload
 
 
 def an_environment_checks_its_arguments() -> None:

@@ -1,0 +1,150 @@
+"""Rows a second of the table sink, and what an inbox costs a job.
+
+::
+
+    python benchmarks/sql_throughput.py postgresql+psycopg://postgres@127.0.0.1/test
+    python benchmarks/sql_throughput.py mysql+pymysql://root@127.0.0.1/test
+
+Compares the sink with upserts by ``executemany`` of the same driver, and with commits of one row each
+from 16 threads. Tables are made under names of their own, and dropped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import sqlalchemy as sa
+
+from sqs_workers.sql import Inbox, Tables, TableSink, create_tables
+
+BATCH = 500
+THREADS = 16
+
+
+def upsert_text(dialect: str, table: str) -> str:
+    """The statement that one would write by hand."""
+    mark = "?" if dialect == "sqlite" else "%s"
+    insert = f"INSERT INTO {table} (event_id, payload, status) VALUES ({mark}, {mark}, {mark})"
+    if dialect in ("mysql", "mariadb"):
+        return f"{insert} ON DUPLICATE KEY UPDATE payload = VALUES(payload), status = VALUES(status)"
+    return (
+        f"{insert} ON CONFLICT (event_id) DO UPDATE SET payload = excluded.payload, status = excluded.status"
+    )
+
+
+def rows_per_second(write: Callable[[int], object], rows: int, size: int, threads: int = 1) -> float:
+    """Calls ``write(first row)`` for each batch of ``size`` rows."""
+    started = time.perf_counter()
+    if threads == 1:
+        for first in range(0, rows, size):
+            write(first)
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(write, range(0, rows, size)))
+    return rows / (time.perf_counter() - started)
+
+
+def sink_against_hand(engine: sa.Engine, rows: int, rounds: int) -> dict[str, float]:
+    """Rows a second: the sink, ``executemany`` by hand, one row a commit."""
+    name = f"bench_{uuid.uuid4().hex[:8]}"
+    table = sa.Table(
+        name,
+        sa.MetaData(),
+        sa.Column("event_id", sa.String(40), primary_key=True),
+        sa.Column("payload", sa.Text),
+        sa.Column("status", sa.String(10)),
+        mysql_engine="InnoDB",
+    )
+    table.create(engine)
+    text = upsert_text(engine.dialect.name, name)
+    sink = TableSink(engine, name, keys=["event_id"])
+    sink.check()
+
+    def by_sink(first: int) -> None:
+        sink.write(
+            [{"event_id": f"e{n}", "payload": "x" * 200, "status": "ok"} for n in range(first, first + BATCH)]
+        )
+
+    def by_hand(first: int) -> None:
+        with engine.begin() as connection:
+            values = [(f"e{n}", "x" * 200, "ok") for n in range(first, first + BATCH)]
+            connection.connection.cursor().executemany(text, values)
+
+    def one_by_one(number: int) -> None:
+        sink.write_one({"event_id": f"e{number}", "payload": "x" * 200, "status": "ok"})
+
+    try:
+        by_sink(0)
+        found: dict[str, list[float]] = {"sink": [], "executemany": []}
+        for _ in range(rounds):
+            found["sink"].append(rows_per_second(by_sink, rows, BATCH))
+            found["executemany"].append(rows_per_second(by_hand, rows, BATCH))
+        singles = rows_per_second(one_by_one, min(rows, 2000), 1, THREADS)
+        return {
+            **{key: statistics.median(values) for key, values in found.items()},
+            "one row a commit": singles,
+        }
+    finally:
+        table.drop(engine)
+
+
+def inbox_against_bare(engine: sa.Engine, jobs: int) -> dict[str, float]:
+    """Transactions a second with and without an inbox, and the statements of each."""
+    suffix = uuid.uuid4().hex[:8]
+    tables = Tables(
+        processed_events=f"pe_{suffix}", outbox_messages=f"om_{suffix}", idempotent_calls=f"ic_{suffix}"
+    )
+    create_tables(engine, tables)
+    inbox = Inbox(engine, consumer="bench", tables=tables)
+    statements = 0
+
+    def count(*_: Any) -> None:
+        nonlocal statements
+        statements += 1
+
+    def bare(_: int) -> None:
+        with engine.begin() as connection:
+            connection.execute(sa.text("SELECT 1"))
+
+    def through_inbox(number: int) -> None:
+        inbox.run(f"e{number}", {"n": number}, lambda tx: tx.execute(sa.text("SELECT 1")))
+
+    sa.event.listen(engine, "before_cursor_execute", count)
+    try:
+        without = rows_per_second(bare, jobs, 1)
+        before = statements
+        within = rows_per_second(through_inbox, jobs, 1)
+        more = (statements - before) / jobs - before / jobs
+        return {"bare": without, "inbox": within, "more statements a job": more}
+    finally:
+        sa.event.remove(engine, "before_cursor_execute", count)
+        tables.metadata.drop_all(engine)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("url", help="SQLAlchemy URL of a database in which tables may be made")
+    parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    arguments = parser.parse_args()
+    engine = sa.create_engine(arguments.url, pool_size=THREADS)
+    sink = sink_against_hand(engine, arguments.rows, arguments.rounds)
+    for name, rate in sink.items():
+        print(f"{name:>20}: {rate:10,.0f} rows/s")
+    print(f"{'sink / executemany':>20}: {sink['sink'] / sink['executemany']:10.2f}")
+    print(f"{'sink / one row':>20}: {sink['sink'] / sink['one row a commit']:10.2f}")
+    for name, value in inbox_against_bare(engine, 1000).items():
+        print(f"{name:>22}: {value:10,.1f}")
+    engine.dispose()
+
+
+if __name__ == "__main__":
+    main()
