@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -45,7 +45,7 @@ def _build(documents: list[MapNode], name: str, environment: Mapping[str, str]) 
     top = _join(reader, [_expand(reader, document, environment, documents) for document in documents])
     app = _read(reader, top)
     if not reader.problems and app is not None:
-        check_relations(reader, app, top)
+        check_relations(reader, app)
     if reader.problems or app is None:
         raise AppFileError(reader.problems)
     return app
@@ -171,7 +171,18 @@ def _read(reader: Reader, top: MapNode) -> App | None:
         )
     if settings is INVALID or INVALID in resources.values() or INVALID in tasks:
         return None
-    return App(app=settings, resources=resources, tasks=tuple(tasks))
+    return App(app=settings, resources=resources, tasks=tuple(tasks), lines=dict(_lines(top, ())))
+
+
+def _lines(node: Node, path: Path) -> Iterator[tuple[Path, int]]:
+    if isinstance(node, MapNode):
+        for key, value in node.entries.items():
+            yield (*path, key), node.key_lines.get(key, value.line)
+            yield from _lines(value, (*path, key))
+    elif isinstance(node, ListNode):
+        for index, item in enumerate(node.items):
+            yield (*path, index), item.line
+            yield from _lines(item, (*path, index))
 
 
 def _resource(reader: Reader, name: str, node: Node, line: int) -> Any:

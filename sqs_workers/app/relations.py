@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from sqs_workers.app.document import ListNode, MapNode, Node
 from sqs_workers.app.keys import keys_of
 from sqs_workers.app.problems import Path, suggestion
 from sqs_workers.app.reading import Reader
@@ -26,9 +25,9 @@ TABLE_SINKS = (TableSinkSpec, MysqlTableSink, PostgresTableSink)
 _TYPE_NAMES = {cls: name for name, cls in RESOURCE_TYPES.items()}
 
 
-def check_relations(reader: Reader, app: App, top: MapNode) -> None:
+def check_relations(reader: Reader, app: App) -> None:
     """Report what cannot work although each part by itself is right."""
-    checks = _Checks(reader, app, top)
+    checks = _Checks(reader, app)
     for name, resource in app.resources.items():
         path = ("resources", name)
         checks.references(resource, path)
@@ -48,30 +47,16 @@ def check_relations(reader: Reader, app: App, top: MapNode) -> None:
             checks.task(task, ("tasks", index))
 
 
-def _line(top: MapNode, path: Path) -> int:
-    """The line of the value at ``path``, or of what is nearest to it."""
-    node: Node = top
-    line = node.line
-    for part in path:
-        if isinstance(node, MapNode) and isinstance(part, str) and part in node.entries:
-            line = node.key_lines.get(part, node.entries[part].line)
-            node = node.entries[part]
-        elif isinstance(node, ListNode) and isinstance(part, int) and part < len(node.items):
-            node = node.items[part]
-            line = node.line
-        else:
-            break
-    return line
-
-
 class _Checks:
-    def __init__(self, reader: Reader, app: App, top: MapNode) -> None:
+    def __init__(self, reader: Reader, app: App) -> None:
         self._reader = reader
         self._app = app
-        self._top = top
 
     def _add(self, path: Path, message: str, hint: str = "") -> None:
-        self._reader.add(_line(self._top, path), path, message, hint)
+        known = path
+        while known and known not in self._app.lines:
+            known = known[:-1]
+        self._reader.add(self._app.lines.get(known, 0), path, message, hint)
 
     def references(self, owner: Any, path: Path) -> None:
         cls: type = type(owner)

@@ -6,10 +6,11 @@ Each field is a key; reading, checking, the JSON Schema and the reference page a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from sqs_workers.app.keys import OneOrMore, key
+from sqs_workers.app.problems import Path
 from sqs_workers.app.spec_resources import Resource
 from sqs_workers.limits import MAX_VISIBILITY_TIMEOUT
 
@@ -144,6 +145,8 @@ class App:
     """A whole file."""
 
     app: AppSettings
+    lines: Mapping[Path, int] = field(default_factory=dict, compare=False, repr=False)
+    """Line of each value in the file, by its path."""
     resources: Mapping[str, Resource]
     tasks: tuple[Task, ...]
 

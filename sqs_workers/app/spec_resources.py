@@ -149,9 +149,8 @@ class _TableSink:
         "message.",
         factory=dict,
     )
-    serialize_json: Literal["auto", "always", "never"] = key(
-        "Mappings and lists become JSON text: `auto` does so by itself, `always` for JSON columns whatever "
-        "the value, `never` refuses them.",
+    serialize_json: Literal["auto", "never"] = key(
+        "Mappings and lists become JSON text with `auto`; `never` leaves them to the driver.",
         default="auto",
     )
     batch_rows: int = key("Rows of one statement at most.", default=500, minimum=1, maximum=10_000)
