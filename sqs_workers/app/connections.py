@@ -136,7 +136,7 @@ def _assume(session: Any, spec: Sqs) -> Any:
     fetcher = AssumeRoleCredentialFetcher(
         client_creator=core.create_client,
         source_credentials=session.get_credentials(),
-        role_arn=spec.role_arn,
+        role_arn=spec.role_arn or "",
         extra_args=extra,
     )
     assumed = Session()

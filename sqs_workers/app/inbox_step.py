@@ -49,8 +49,8 @@ class InboxStep:
                     outlet.sink.write_in(connection, entry)
                 else:
                     others.append(outlet)
-            # Before the commit: a row that is sent twice after a crash has the same idempotency key, one that was
-            # never sent would be lost.
+            # Before the commit: a row that is sent twice after a crash has the same idempotency key; one that
+            # was never sent would be lost.
             for outlet in others:
                 outlet.submit(entry).result()
 
@@ -63,9 +63,7 @@ class InboxStep:
         for part in self._event_id.split("."):
             found = found.get(part) if isinstance(found, dict) else None
         if found is None or isinstance(found, (dict, list)):
-            raise PermanentError(
-                f"the item has no id under {self._event_id!r}, which the inbox {self._name} needs"
-            )
+            raise PermanentError(f"the item has no id under {self._event_id!r}, as inbox {self._name} needs")
         return str(found)
 
 

@@ -203,11 +203,11 @@ class GroupCommit:
                 self._clock.monotonic() - began,
             )
         )
-        for (_, future), error in zip(taken, errors, strict=True):
-            if error is None:
+        for (_, future), refusal in zip(taken, errors, strict=True):
+            if refusal is None:
                 future.set_result(None)
             else:
-                future.set_exception(error)
+                future.set_exception(refusal)
 
 
 class OneByOne:

@@ -56,7 +56,7 @@ class TaskHandler:
         self._policies = policies
         self._outlets = tuple(outlets)
         self._resources = {} if resources is None else resources
-        self._permanent = (PermanentError, *permanent_errors)
+        self._permanent: tuple[type[Exception], ...] = (PermanentError, *permanent_errors)
         self._inbox = inbox
         self._log = logging.getLogger(f"sqs_workers.handlers.{task.name}")
 
@@ -125,9 +125,9 @@ class TaskHandler:
         for outlet in self._outlets:
             waiting = {index: outlet.submit(entry) for index, entry in entries.items() if entry.rows}
             for index, future in waiting.items():
-                error = future.exception()
-                if error is not None:
-                    outcomes[index] = self._failed(messages[index], error)
+                refusal = future.exception()
+                if refusal is not None:
+                    outcomes[index] = self._failed(messages[index], refusal)
                     del entries[index]
         return outcomes
 
