@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from sqs_workers.hooks import HookRegistry
 
 __all__ = ["Built", "RunOptions", "build", "load_functions"]
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,12 +212,31 @@ class _Builder:
             fifo=(queue.name or queue.url or "").endswith(".fifo"),
             wait_seconds=0 if self._options.once else wait,
             visibility_timeout=queue.visibility_timeout,
-            heartbeat=queue.heartbeat_interval_s,
+            heartbeat=self._heartbeat(task.source, queue),
             heartbeat_visibility=queue.heartbeat_visibility_timeout,
             batch=None if batch is None else BatchSettings(batch.size, batch.linger_s),
             circuit=_circuit(outlets),
             system_attributes=("All",),
         )
+
+    def _heartbeat(self, name: str, queue: SqsQueue) -> float | None:
+        """The interval of the file, or a shorter one where the queue hides messages for less than that."""
+        interval = queue.heartbeat_interval_s
+        if not interval or queue.visibility_timeout is not None:
+            return interval
+        own = self._connections.visibility_timeout(queue)
+        if own is None or own == 0 or interval < own:
+            return interval
+        logger.warning(
+            "Queue %s hides messages for %d s, and heartbeat_interval_s is %g: it is %.1f instead. "
+            "Give it a visibility timeout above the interval, or write visibility_timeout in the file",
+            name,
+            own,
+            interval,
+            own / 3,
+            extra={"queue_name": name},
+        )
+        return own / 3
 
     def _target(self, name: str) -> str:
         queue = self._app.resources[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from sqs_workers.app.spec import App
 
 __all__ = ["Connections", "database_url", "open_database", "open_sqs"]
+
+logger = logging.getLogger(__name__)
 
 _SESSION_NAME = "sqs-workers"
 _DRIVERS = {
@@ -75,6 +78,20 @@ class Connections:
                     queue_name=name,
                 ) from None
             raise
+
+    def visibility_timeout(self, spec: SqsQueue) -> int | None:
+        """Seconds that the queue hides a message for, or ``None`` if SQS does not say.
+
+        :raises QueueNotFoundError: there is no such queue, or these credentials may not see it.
+        """
+        url = self.queue_url(spec)
+        try:
+            found = self.transport(spec.connector).get_queue_attributes(url, ["VisibilityTimeout"])
+        except Exception as error:  # noqa: BLE001 - the worker asks again, and reports
+            logger.debug("The visibility timeout cannot be read: %s", error_code(error))
+            return None
+        value = found.get("VisibilityTimeout")
+        return None if value is None else int(value)
 
     def database(self, name: str) -> Engine:
         """The engine of a database.

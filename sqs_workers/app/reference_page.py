@@ -17,7 +17,7 @@ _HEAD = """\
 Every key of a worker file. `sqs-workers check FILE` checks a file, `sqs-workers schema` prints a JSON Schema
 for editors, and [the guide](guide-sqs-to-mysql.md) shows a whole file at work.
 
-This page is written by `python -m sqs_workers.app.reference_page`.
+This page is written by `python -m sqs_workers.cli.pages yaml`.
 
 ## The file
 
@@ -111,7 +111,3 @@ def _default(item: Key) -> str:
 
 def _escaped(text: str) -> str:
     return text.replace("|", "\\|")
-
-
-if __name__ == "__main__":
-    print(reference_page(), end="")
