@@ -108,3 +108,5 @@ class Source:
     circuit: Any = None
     system_attributes: Sequence[str] = ()
     message_attributes: Sequence[str] = ("All",)
+    known_visibility: int | None = field(default=None, init=False, repr=False)
+    """The queue's visibility timeout once the engine has read it: keep a source to spare the request."""

@@ -1,0 +1,391 @@
+"""Settles messages, each once: deletes and visibility changes in tens, copies to dead-letter queues one by one.
+
+A queue that drains fast fills its batches; a lone slow job is settled at once. Whatever fails is tried again,
+entry by entry, while the message is still ours; a job is never run again because its delete failed here.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import random
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from typing_extensions import assert_never
+
+from sqs_workers.limits import MAX_BATCH_ENTRIES, MAX_VISIBILITY_TIMEOUT
+from sqs_workers.outcome import ChangeVisibility, Delete, Leave, MoveTo, Settlement
+from sqs_workers.transport import EntryError, ErrorKind, classify, classify_code, error_code
+from sqs_workers.worker.held import Held, Phase, log_fields
+from sqs_workers.worker.moves import copy_message
+
+if TYPE_CHECKING:
+    from sqs_workers.clock import Clock
+    from sqs_workers.transport import Transport
+    from sqs_workers.worker.source import SourceState
+
+__all__ = ["Acker"]
+
+logger = logging.getLogger(__name__)
+
+MAX_LINGER = 0.12
+"""Seconds that a settlement waits at most for others to share its request."""
+
+# Settlements further apart than this are sent at once: waiting would fill no batch.
+_WORTH_WAITING = 0.06
+_RETRY_FIRST = 0.2
+_RETRY_MAX = 5.0
+# A queue without permission to delete would fill the log: once in so many seconds is loud enough.
+_DENIED_NOTICE = 60.0
+
+
+class _Lane:
+    """What waits to be settled in one way on one queue."""
+
+    __slots__ = ("added_at", "due", "entries", "gap", "settle", "source")
+
+    def __init__(self, source: SourceState, settle: Callable[[SourceState, list[Held]], None]) -> None:
+        self.source = source
+        self.settle = settle
+        self.entries: deque[Held] = deque()
+        self.due = 0.0
+        self.added_at = float("-inf")
+        # Seconds between additions, averaged: a second until more is known.
+        self.gap = 1.0
+
+
+class Acker:
+    """Batches of settlements and the threads that send them.
+
+    :param on_settled: called for each message when SQS took its settlement, or refused it to the end.
+    :param threads: requests under way at once.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        clock: Clock,
+        on_settled: Callable[[Held, bool], object],
+        *,
+        threads: int = 4,
+    ) -> None:
+        self._transport = transport
+        self._clock = clock
+        self._on_settled = on_settled
+        self._limit = threads
+        lock = threading.RLock()
+        self._condition = threading.Condition(lock)
+        self._idle_condition = threading.Condition(lock)
+        self._lanes: dict[tuple[int, str], _Lane] = {}
+        self._retries: list[tuple[float, int, _Lane, Held]] = []
+        self._numbers = itertools.count()
+        self._threads: list[threading.Thread] = []
+        self._waiting = 0
+        self._flushing = False
+        self._closed = False
+        self._denied_at: dict[tuple[int, str], float] = {}
+        self.backlog = 0
+        """Messages whose settlement SQS has not taken yet."""
+
+    # -- what the engine asks for
+
+    def add(self, held: Held, action: Settlement, *, more: bool = True) -> None:
+        """Carry out ``action`` soon.
+
+        :param more: whether other messages of that queue are in hand, so that waiting may fill a batch.
+        """
+        if held.deleted_by_handler or isinstance(action, Leave):
+            held.action = action
+            self._done(held, True, counted=False)
+            return
+        held.action = action
+        with self._condition:
+            lane = self._lane_of(held, action)
+            now = self._clock.monotonic()
+            lane.gap += (min(now - lane.added_at, 1.0) - lane.gap) * 0.2
+            lane.added_at = now
+            entries = lane.entries
+            entries.append(held)
+            self.backlog += 1
+            if len(entries) == 1:
+                lane.due = now + self._linger(lane, more)
+                self._wake()
+            elif len(entries) % MAX_BATCH_ENTRIES == 0:
+                self._wake()
+            elif not more and lane.due > now:
+                lane.due = now
+                self._wake()
+
+    def again(self, held: Held) -> None:
+        """Repeat a change of visibility that an extension may have undone."""
+        seconds = held.final_visibility
+        if seconds is None:
+            return
+        with self._condition:
+            lane = self._lane_of(held, ChangeVisibility(seconds))
+            lane.entries.append(held)
+            lane.due = self._clock.monotonic()
+            self.backlog += 1
+            self._wake()
+
+    def flush(self, deadline: float) -> bool:
+        """Send everything at once from now on, and wait until it is done or ``deadline`` (monotonic)."""
+        with self._condition:
+            self._flushing = True
+            now = self._clock.monotonic()
+            for lane in self._lanes.values():
+                lane.due = min(lane.due, now)
+            self._condition.notify_all()
+            while self.backlog:
+                left = deadline - self._clock.monotonic()
+                if left <= 0:
+                    return False
+                self._clock.wait(self._idle_condition, left)
+            return True
+
+    def left_behind(self) -> dict[str, int]:
+        """Queue name -> number of messages not settled yet."""
+        with self._condition:
+            counts: dict[str, int] = {}
+            for lane in self._lanes.values():
+                if lane.entries:
+                    counts[lane.source.name] = counts.get(lane.source.name, 0) + len(lane.entries)
+            for _, _, lane, _ in self._retries:
+                counts[lane.source.name] = counts.get(lane.source.name, 0) + 1
+            under_way = self.backlog - sum(counts.values())
+            if under_way > 0:
+                counts["(requests under way)"] = under_way
+            return counts
+
+    def close(self) -> None:
+        """End the threads."""
+        with self._condition:
+            self._closed = True
+            self._condition.notify_all()
+
+    def join(self, timeout: float) -> bool:
+        """Wait for the threads (real seconds); whether all have ended."""
+        for thread in list(self._threads):
+            thread.join(timeout)
+        return not any(thread.is_alive() for thread in self._threads)
+
+    # -- batching
+
+    def _lane_of(self, held: Held, action: Settlement) -> _Lane:
+        kind: str
+        settle: Callable[[SourceState, list[Held]], None]
+        match action:
+            case Delete():
+                kind, settle = "delete", self._delete
+            case ChangeVisibility():
+                kind, settle = "visibility", self._change_visibility
+            case MoveTo():
+                kind, settle = "move", self._move
+            case Leave():
+                raise ValueError("a message that is left needs no request")
+            case _:
+                assert_never(action)
+        key = (id(held.source), kind)
+        lane = self._lanes.get(key)
+        if lane is None:
+            lane = self._lanes[key] = _Lane(held.source, settle)
+        return lane
+
+    def _linger(self, lane: _Lane, more: bool) -> float:
+        if self._flushing or not more or lane.gap > _WORTH_WAITING:
+            return 0.0
+        return min(MAX_LINGER, lane.gap * (MAX_BATCH_ENTRIES + 2))
+
+    def _wake(self) -> None:
+        if self._waiting:
+            self._condition.notify()
+        elif len(self._threads) < self._limit and not self._closed:
+            thread = threading.Thread(target=self._run, name=f"sqs-acker-{len(self._threads)}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _run(self) -> None:
+        while True:
+            with self._condition:
+                work = self._next()
+                if work is None:
+                    return
+            lane, batch = work
+            try:
+                lane.settle(lane.source, batch)
+            except Exception:
+                logger.exception(
+                    "Settling messages of queue %s failed",
+                    lane.source.name,
+                    extra={"queue_name": lane.source.name},
+                )
+                self._failed(lane.source, batch, ErrorKind.OTHER, "unexpected error")
+
+    def _next(self) -> tuple[_Lane, list[Held]] | None:
+        while True:
+            now = self._clock.monotonic()
+            self._requeue_due(now)
+            wake_at = self._retries[0][0] if self._retries else None
+            for lane in self._lanes.values():
+                entries = lane.entries
+                if not entries:
+                    continue
+                if len(entries) >= MAX_BATCH_ENTRIES or lane.due <= now:
+                    batch = [entries.popleft() for _ in range(min(len(entries), MAX_BATCH_ENTRIES))]
+                    if entries:
+                        lane.due = now + self._linger(lane, True)
+                        if len(entries) >= MAX_BATCH_ENTRIES or self._waiting:
+                            self._wake()
+                    return lane, batch
+                wake_at = lane.due if wake_at is None else min(wake_at, lane.due)
+            if self._closed:
+                return None
+            self._waiting += 1
+            try:
+                self._clock.wait(self._condition, None if wake_at is None else wake_at - now)
+            finally:
+                self._waiting -= 1
+
+    def _requeue_due(self, now: float) -> None:
+        while self._retries and self._retries[0][0] <= now:
+            _, _, lane, held = heapq.heappop(self._retries)
+            lane.entries.appendleft(held)
+            lane.due = now
+
+    # -- sending
+
+    def _delete(self, source: SourceState, batch: list[Held]) -> None:
+        self._send(
+            source, batch, lambda: self._transport.delete_batch(source.url, [_receipt(h) for h in batch])
+        )
+
+    def _change_visibility(self, source: SourceState, batch: list[Held]) -> None:
+        entries: list[tuple[str, int]] = []
+        for held in batch:
+            held.final_visibility = self._allowed_seconds(held)
+            entries.append((_receipt(held), held.final_visibility))
+        self._send(source, batch, lambda: self._transport.change_visibility_batch(source.url, entries))
+
+    def _allowed_seconds(self, held: Held) -> int:
+        if held.final_visibility is not None and not isinstance(held.action, ChangeVisibility):
+            return held.final_visibility
+        seconds = held.action.seconds if isinstance(held.action, ChangeVisibility) else 0
+        if seconds < 3600:
+            return seconds
+        # SQS counts the 12 hours from the receipt and refuses what goes beyond.
+        in_flight = self._clock.monotonic() - held.received_at
+        return max(0, min(seconds, int(MAX_VISIBILITY_TIMEOUT - in_flight) - 1))
+
+    def _send(
+        self, source: SourceState, batch: list[Held], call: Callable[[], list[EntryError | None]]
+    ) -> None:
+        try:
+            results = call()
+        except Exception as error:  # noqa: BLE001 - classified and tried again
+            self._failed(source, batch, classify(error), error_code(error))
+            return
+        for held, result in zip(batch, results, strict=True):
+            if result is None:
+                self._done(held, True)
+            elif result.sender_fault:
+                self._failed(source, [held], ErrorKind.INVALID, result.code)
+            else:
+                self._failed(source, [held], classify_code(result.code), result.code)
+
+    def _move(self, source: SourceState, batch: list[Held]) -> None:
+        for held in batch:
+            action = held.action
+            if not isinstance(action, MoveTo):
+                raise TypeError(f"message {held.message.message_id} is not to be moved: {action!r}")
+            try:
+                target = source.target_url(action.queue_name)
+                self._transport.send(target, copy_message(action, fifo=target.endswith(".fifo")))
+            except Exception as error:  # noqa: BLE001 - the original stays until the copy is taken
+                logger.error(
+                    "Message %s of queue %s could not be copied to %s: %s",
+                    held.message.message_id,
+                    source.name,
+                    action.queue_name,
+                    error_code(error),
+                    extra=log_fields(held),
+                )
+                self._failed(source, [held], classify(error), error_code(error))
+                continue
+            # Only now may the original go; from here on it is a delete like any other.
+            held.attempts = 0
+            held.copied = True
+            with self._condition:
+                lane = self._lane_of(held, Delete())
+                lane.entries.append(held)
+                lane.due = self._clock.monotonic()
+                self._wake()
+
+    def _failed(self, source: SourceState, batch: list[Held], kind: ErrorKind, code: str) -> None:
+        deletes = [held for held in batch if held.final_visibility is None]
+        if kind is ErrorKind.DENIED:
+            self._say_denied(source, "delete" if deletes else "change the visibility of", code)
+        hopeless = kind in (ErrorKind.RECEIPT, ErrorKind.INVALID, ErrorKind.MISSING)
+        now = self._clock.monotonic()
+        gone: list[Held] = []
+        with self._condition:
+            for held in batch:
+                held.attempts += 1
+                if hopeless or (held.expires_at <= now and held.attempts > 1):
+                    gone.append(held)
+                    continue
+                wait = min(_RETRY_FIRST * 2.0 ** (held.attempts - 1), _RETRY_MAX) * random.uniform(0.5, 1.0)  # noqa: S311
+                lane = self._retry_lane(held)
+                heapq.heappush(self._retries, (now + wait, next(self._numbers), lane, held))
+            self._wake()
+        for held in gone:
+            logger.warning(
+                "Message %s of queue %s was not settled (%s): SQS may show it again",
+                held.message.message_id,
+                source.name,
+                code,
+                extra=log_fields(held),
+            )
+            self._done(held, False)
+
+    def _retry_lane(self, held: Held) -> _Lane:
+        if held.final_visibility is not None:
+            return self._lane_of(held, ChangeVisibility(held.final_visibility))
+        if isinstance(held.action, MoveTo) and not held.copied:
+            return self._lane_of(held, held.action)
+        return self._lane_of(held, Delete())
+
+    def _say_denied(self, source: SourceState, what: str, code: str) -> None:
+        now = self._clock.monotonic()
+        with self._condition:
+            if now - self._denied_at.get((id(source), what), float("-inf")) < _DENIED_NOTICE:
+                return
+            self._denied_at[id(source), what] = now
+        logger.error(
+            "These credentials may not %s messages of queue %s (%s): finished jobs will run again. "
+            "Allow sqs:DeleteMessage and sqs:ChangeMessageVisibility",
+            what,
+            source.name,
+            code,
+            extra={"queue_name": source.name},
+        )
+
+    def _done(self, held: Held, ok: bool, *, counted: bool = True) -> None:
+        repeated = held.phase is Phase.DONE
+        held.phase = Phase.DONE
+        try:
+            if not repeated:
+                self._on_settled(held, ok)
+        finally:
+            if counted:
+                with self._condition:
+                    self.backlog -= 1
+                    if not self.backlog:
+                        self._idle_condition.notify_all()
+
+
+def _receipt(held: Held) -> str:
+    return held.message.receipt_handle

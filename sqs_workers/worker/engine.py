@@ -1,0 +1,355 @@
+"""The engine: from receipt to settlement. It knows a transport, handlers and policies, and nothing else.
+
+The journey of a message, step by step:
+
+1. a receiver (``poller``) asks for no more than ``slots`` allows, and hands what comes to :meth:`Engine.admit`;
+2. ``heartbeat`` holds the message from its receipt;
+3. :meth:`Engine.dispatch` gives it a slot, in the order that ``lanes`` keeps, and ``executors`` call the handler;
+4. :meth:`Engine.claim` ends its run, once; ``steps`` turn the outcome into a settlement;
+5. ``acker`` settles it;
+6. :meth:`Engine.free_slot` gives the slot to the next;
+7. the shutdown policy sees the result.
+
+One lock guards phases, buffers and counts; it is reentrant. The locks of heartbeat and acker are taken inside of
+it, never around it. Signal handlers take none (see ``lifecycle``).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sqs_workers.exceptions import WorkerError
+from sqs_workers.outcome import (
+    Delete,
+    Failed,
+    MoveTo,
+    Outcome,
+    RetryRequested,
+    Unrun,
+    Unsettled,
+)
+from sqs_workers.worker import batches, steps
+from sqs_workers.worker.acker import Acker
+from sqs_workers.worker.executors import STOP_SHARE, Executors, Work
+from sqs_workers.worker.heartbeat import Heartbeat
+from sqs_workers.worker.held import Held, Phase, ReceiptControl
+from sqs_workers.worker.shutdown import ShutdownWatch, Watch
+from sqs_workers.worker.slots import Slots
+from sqs_workers.worker.source import SourceState
+
+if TYPE_CHECKING:
+    from sqs_workers.clock import Clock
+    from sqs_workers.hooks import HookRegistry
+    from sqs_workers.messages import Message
+    from sqs_workers.transport import Transport
+    from sqs_workers.worker.contract import Source
+
+__all__ = ["Engine"]
+
+logger = logging.getLogger(__name__)
+
+
+class Engine:
+    """What a running worker consists of, and the steps of a message through it."""
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        transport: Transport,
+        *,
+        concurrency: int,
+        inline: bool,
+        clock: Clock,
+        hooks: HookRegistry,
+        shutdown_policy: object = None,
+        shutdown_timeout: float = 30.0,
+        prefetch: int | None = None,
+    ) -> None:
+        self.transport = transport
+        self.clock = clock
+        self.hooks = hooks
+        self.lock = threading.RLock()
+        self.space = threading.Condition(self.lock)
+        """Receivers wait here until there is room."""
+        self.changed = threading.Condition(self.lock)
+        """The thread that runs the worker waits here."""
+        self.sources = [SourceState(source, clock) for source in sources]
+        self.slots = Slots(self.sources, concurrency, prefetch)
+        self.heartbeat = Heartbeat(transport, clock, hooks, self._late_extension)
+        self.acker = Acker(transport, clock, self._settled)
+        self.control = ReceiptControl(transport, self.heartbeat, hooks)
+        self.executors = Executors(self, concurrency, inline=inline)
+        self.watch: Watch = ShutdownWatch(shutdown_policy, self)
+        self.stop_reason: str | None = None
+        """Why the worker stops. May be set without the lock, by a signal handler: nothing is started after that."""
+        self.stop_now = False
+        """A second signal: wait for nothing more."""
+        self.signalled = False
+        self.stop_began = 0.0
+        self._stop_begun = False
+        self.shutdown_timeout = shutdown_timeout
+        self.error: BaseException | None = None
+        self.stopped = False
+        self._parked = 0
+
+    @property
+    def stopping(self) -> bool:
+        """Whether a stop was asked for: nothing is received or started any more."""
+        return self.stop_reason is not None
+
+    # -- 1 and 2: receipt
+
+    def ask(self, state: SourceState, *, first: bool) -> int:
+        """Reserve room for a receive, as much as there is; 0 for none. Under the lock."""
+        count = self.slots.ask(state, self.acker.backlog, first=first)
+        state.reserved += count
+        return count
+
+    def park(self, state: SourceState, timeout: float | None) -> None:
+        """A receiver of ``state`` waits for room. Under the lock."""
+        state.parked += 1
+        self._parked += 1
+        try:
+            self.clock.wait(self.space, timeout)
+        finally:
+            self._parked -= 1
+            state.parked -= 1
+
+    def room_for(self, state: SourceState) -> bool:
+        """Whether one more receive of ``state`` would be worth its request. Under the lock."""
+        first = not state.receives
+        return (first or state.hot) and self.slots.ask(state, self.acker.backlog, first=first) > 0
+
+    def admit(self, state: SourceState, messages: Sequence[Message], reserved: int) -> bool:
+        """Take in what a receive brought; ``False`` if the engine is gone and the caller must give it back."""
+        taken: list[Held] = []
+        with self.lock:
+            state.counts.received += len(messages)
+            for message in messages:
+                known = state.in_hand.get(message.message_id)
+                if known is not None:
+                    # SQS gave it out again while it is here: one run, settled by the newer receipt.
+                    known.adopt(message)
+                else:
+                    known = Held(message, state, state.visibility)
+                    message.lease = known
+                    message.control = self.control
+                    state.in_hand[message.message_id] = known
+                    taken.append(known)
+                self.heartbeat.discard(known)
+            self.heartbeat.add([state.in_hand[message.message_id] for message in messages])
+        steps.received(self.hooks, taken)
+        with self.lock:
+            state.reserved -= reserved
+            if self.stopped:
+                return False
+            state.buffer.extend(taken)
+            if self.stopping or (state.circuit is not None and state.circuit.paused):
+                self.release_waiting(state, "stopping" if self.stopping else "paused")
+            elif taken:
+                batches.arm(self, state)
+                self.dispatch()
+            self.wake_receivers()
+        return True
+
+    # -- 3: a slot
+
+    def dispatch(self) -> None:
+        """Give free slots to waiting messages. Under the lock."""
+        while not self.stopping:
+            state = self.slots.next_source()
+            if state is None:
+                return
+            work = self._take(state)
+            if not work:
+                continue
+            self.slots.running += 1
+            state.running += 1
+            self.executors.start(Work(state, work))
+
+    def _take(self, state: SourceState) -> list[Held]:
+        if state.source.batch is None:
+            held = state.buffer.take()
+            taken = [] if held is None else [held]
+        else:
+            taken = state.buffer.take_batch(state.source.batch.size)
+            batches.taken(self, state)
+        now = self.clock.monotonic()
+        alive = []
+        for held in taken:
+            if held.expires_at > now:
+                held.phase = Phase.RUNNING
+                alive.append(held)
+            else:
+                self._drop_expired(held)
+        return alive
+
+    def _drop_expired(self, held: Held) -> None:
+        # Another worker may have it by now. Its receipt may not even be valid: nothing is asked of SQS.
+        held.source.counts.expired += 1
+        logger.warning(
+            "Message %s of queue %s waited longer than its visibility timeout and is not started",
+            held.message.message_id,
+            held.source.name,
+            extra={"queue_name": held.source.name, "message_id": held.message.message_id},
+        )
+        self._let_go(held)
+        self.acker.add(held, steps.LEAVE)
+        self._end_of_turn(held, proceed=False, reason="an earlier message of the group was dropped")
+
+    # -- 4 and 5: the end of a job
+
+    def claim(self, held: Held) -> bool:
+        """Whether the caller is the one who ends this message's run."""
+        with self.lock:
+            if held.phase is not Phase.RUNNING:
+                return False
+            held.phase = Phase.SETTLING
+            self._let_go(held)
+            return True
+
+    def conclude(self, held: Held, outcome: Outcome) -> None:
+        """Settle a claimed message as its outcome demands."""
+        duration = self.clock.monotonic() - held.started_at if held.started_at else 0.0
+        action = steps.settle(held, outcome)
+        steps.report(self.hooks, held, outcome, action, duration)
+        if not isinstance(outcome, Unrun):
+            self._feed_circuit(held.source, outcome)
+        state = held.source
+        self.acker.add(held, action, more=bool(state.in_hand) and not self.stopping)
+        if not isinstance(action, MoveTo):
+            self._end_of_turn(
+                held, proceed=isinstance(action, Delete), reason="an earlier job of the group failed"
+            )
+        if not isinstance(outcome, Unrun):
+            self.watch.ended(held, outcome)
+
+    def _let_go(self, held: Held) -> None:
+        held.source.in_hand.pop(held.message.message_id, None)
+        self.heartbeat.discard(held)
+
+    def _end_of_turn(self, held: Held, *, proceed: bool, reason: str) -> None:
+        """Let the next of the group run, or give the group's others back. After the settlement was handed on."""
+        if not held.source.source.fifo:
+            return
+        with self.lock:
+            rest = held.source.buffer.finished(held, proceed)
+            # Behind the failed one in the acker's order; while that is in flight or visible before them, SQS
+            # hands none of these out ahead of it.
+            for other in rest:
+                self._release(other, reason)
+            if proceed:
+                self.dispatch()
+            self.changed.notify_all()
+
+    def _release(self, held: Held, reason: str) -> None:
+        held.phase = Phase.SETTLING
+        self._let_go(held)
+        outcome = Unrun(reason)
+        steps.report(self.hooks, held, outcome, steps.RELEASE, 0.0)
+        self.acker.add(held, steps.RELEASE, more=len(held.source.buffer) > 0)
+
+    def release_waiting(self, state: SourceState, reason: str) -> None:
+        """Give back everything of a queue that waits for a slot. Under the lock."""
+        for held in state.buffer.clear():
+            self._release(held, reason)
+        batches.taken(self, state)
+
+    # -- 6: the slot
+
+    def free_slot(self, state: SourceState, seconds: float | None) -> None:
+        """A job or batch of ``state`` no longer takes a slot; ``seconds`` it ran, for the measured rate."""
+        with self.lock:
+            self.slots.running -= 1
+            state.running -= 1
+            if seconds is not None:
+                self.slots.job_took(seconds)
+            if not self.stopping:
+                self.dispatch()
+                self.wake_receivers()
+            if self.stopping or not self.slots.running:
+                self.changed.notify_all()
+
+    def wake_receivers(self) -> None:
+        """Wake a receiver if there is room for what it would ask for. Under the lock."""
+        if self._parked and any(state.parked and self.room_for(state) for state in self.sources):
+            self.space.notify_all()
+
+    # -- 7 and the rest
+
+    def _settled(self, held: Held, ok: bool) -> None:
+        steps.settled(self.hooks, held, ok)
+        if isinstance(held.action, MoveTo):
+            self._end_of_turn(held, proceed=ok, reason="an earlier job of the group failed")
+
+    def _late_extension(self, held: Held) -> None:
+        self.acker.again(held)
+
+    def _feed_circuit(self, state: SourceState, outcome: Outcome) -> None:
+        circuit = state.circuit
+        if circuit is None or isinstance(outcome, (RetryRequested, Unsettled)):
+            return
+        error = outcome.error if isinstance(outcome, Failed) else None
+        with self.lock:
+            if circuit.record(error):
+                logger.warning(
+                    "Queue %s is paused for %.1f s: its jobs fail with %s",
+                    state.name,
+                    circuit.wait,
+                    type(error).__name__,
+                    extra={"queue_name": state.name},
+                )
+                self.release_waiting(state, "paused")
+                self.space.notify_all()
+
+    def request_stop(self, reason: str) -> None:
+        """Begin to stop: what waits for a slot is given back at once, and everybody is told."""
+        with self.lock:
+            if self.stop_reason is None:
+                self.stop_reason = reason
+            if self._stop_begun:
+                return
+            self._stop_begun = True
+            self.stop_began = self.clock.monotonic()
+            for held in self.executors.withdraw():
+                if self.claim(held):
+                    self.conclude(held, Unrun("stopping"))
+            for state in self.sources:
+                self.release_waiting(state, "stopping")
+            self.executors.arm_interrupt(self.shutdown_timeout * STOP_SHARE)
+            self.wake_all()
+
+    def wake_all(self) -> None:
+        """Let every waiting thread look at the state again."""
+        with self.lock:
+            self.space.notify_all()
+            self.changed.notify_all()
+            self.executors.wake()
+
+    def fail(self, error: BaseException, reason: str) -> None:
+        """Stop because the worker cannot go on; ``run()`` raises ``error``."""
+        with self.lock:
+            if self.error is None:
+                self.error = error
+            self.request_stop(reason)
+
+    def give_up_waiting(self, held: Held, error: BaseException) -> bool:
+        """Leave a message whose handler cannot be ended to its visibility timeout; whether it still ran."""
+        held.zombie = True
+        if not self.claim(held):
+            return False
+        self.conclude(held, Unsettled("its handler cannot be ended", error))
+        return True
+
+    def too_many_zombies(self, count: int) -> None:
+        """Handlers that outlived their timeout hold more threads than the worker may have."""
+        self.fail(
+            WorkerError(
+                f"{count} handlers have outlived their timeout and still hold a thread each: the worker stops. "
+                "Make them end by themselves (timeouts of their own for every call), or use async jobs"
+            ),
+            "too many handlers outlived their timeout",
+        )

@@ -1,0 +1,321 @@
+"""Where handlers run: in the calling thread, in a pool of threads, or on one event loop for ``async def`` jobs."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING
+
+from sqs_workers.outcome import Failed, Outcome, Unrun
+from sqs_workers.worker import steps
+from sqs_workers.worker.held import Held, Phase, log_fields
+from sqs_workers.worker.loop import LoopThread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from sqs_workers.worker.engine import Engine
+    from sqs_workers.worker.source import SourceState
+
+__all__ = ["STOP_SHARE", "Executors", "JobInterrupted", "Work"]
+
+logger = logging.getLogger(__name__)
+
+STOP_SHARE = 0.9
+"""Part of the shutdown timeout that handlers get; the rest is for acknowledgements and releases."""
+
+# Seconds that a cancelled coroutine gets to end before it is given up.
+_CANCEL_GRACE = 5.0
+
+
+class JobInterrupted(BaseException):
+    """Raised into a handler in the main thread when the stop deadline has passed, or a second signal came."""
+
+
+class Work:
+    """One job, or a batch of jobs, that has a slot."""
+
+    __slots__ = ("messages", "started_at", "state")
+
+    def __init__(self, state: SourceState, messages: list[Held]) -> None:
+        self.state = state
+        self.messages = messages
+        self.started_at = 0.0
+
+
+class Executors:
+    """Runs work and reports its end to the engine, each message once.
+
+    :param inline: run jobs in the thread that calls :meth:`run`.
+    """
+
+    def __init__(self, engine: Engine, concurrency: int, *, inline: bool) -> None:
+        self._engine = engine
+        self._concurrency = concurrency
+        self.inline = inline
+        self.loop = LoopThread()
+        self._tasks: deque[Work] = deque()
+        self._work = threading.Condition(engine.lock)
+        self._threads: list[threading.Thread] = []
+        self._live = 0
+        self._idle = 0
+        self._zombies = 0
+        self._running: set[Work] = set()
+        self._closed = False
+        self.in_handler = False
+        """Whether the calling thread of an inline executor is in a handler."""
+        self.interrupting = False
+        """Whether the next signal to the main thread means: leave the handler."""
+        self.interrupt: Callable[[], object] | None = None
+        """Sends that signal; ``None`` where no signal handler is installed."""
+
+    # -- handing out; under the engine's lock
+
+    def start(self, work: Work) -> None:
+        """Run ``work``, which has got a slot."""
+        self._running.add(work)
+        held = work.messages[0]
+        if work.state.source.batch is None and work.state.handler.is_async(held.message):
+            self.loop.submit(partial(self._execute_async, work))
+            return
+        self._tasks.append(work)
+        if self.inline:
+            self._engine.changed.notify_all()
+        else:
+            self._wake_thread()
+
+    def wake(self) -> None:
+        """Let idle threads look at the engine's state."""
+        self._work.notify_all()
+
+    def _wake_thread(self) -> None:
+        # One at a time: the thread that takes a task wakes the next. For short jobs it is back before the
+        # other has woken, and a batch of ten costs one or two wake-ups instead of ten.
+        if self._idle:
+            self._work.notify()
+        elif self._live < self._concurrency:
+            self._live += 1
+            thread = threading.Thread(
+                target=self._run_thread, name=f"sqs-job-{len(self._threads)}", daemon=True
+            )
+            self._threads.append(thread)
+            thread.start()
+
+    def withdraw(self) -> list[Held]:
+        """Take back what has a slot but has not started."""
+        with self._engine.lock:
+            works = list(self._tasks)
+            self._tasks.clear()
+            for work in works:
+                self._finish(work, None)
+        return [held for work in works for held in work.messages]
+
+    def running(self) -> list[Held]:
+        """Messages that are with a handler."""
+        with self._engine.lock:
+            return [held for work in self._running for held in work.messages if held.phase is Phase.RUNNING]
+
+    # -- running
+
+    def run(self) -> None:
+        """Return when the engine stops; until then, the inline executor runs its jobs here."""
+        engine = self._engine
+        while True:
+            with engine.lock:
+                while not self._tasks and not engine.stopping:
+                    engine.clock.wait(engine.changed, None)
+                if engine.stopping:
+                    return
+                work = self._tasks.popleft()
+            self._execute(work)
+
+    def run_waiting(self) -> None:
+        """Run in this thread what the engine has taken in, and return when nothing is left."""
+        engine = self._engine
+        while True:
+            with engine.lock:
+                while not self._tasks:
+                    if engine.stopping or not (
+                        engine.slots.running or any(len(s.buffer) for s in engine.sources)
+                    ):
+                        return
+                    engine.clock.wait(engine.changed, None)
+                work = self._tasks.popleft()
+            self._execute(work)
+
+    def _run_thread(self) -> None:
+        engine = self._engine
+        while True:
+            with engine.lock:
+                while not self._tasks:
+                    if self._closed:
+                        self._live -= 1
+                        return
+                    self._idle += 1
+                    try:
+                        engine.clock.wait(self._work, None)
+                    finally:
+                        self._idle -= 1
+                work = self._tasks.popleft()
+                if self._tasks:
+                    self._wake_thread()
+            if not self._execute(work):
+                return
+
+    def _execute(self, work: Work) -> bool:
+        """Run ``work``; ``False`` if it was given up meanwhile, so that another thread has its place."""
+        engine = self._engine
+        self._begin(work)
+        outcomes: Sequence[Outcome]
+        try:
+            try:
+                self.in_handler = self.inline
+                if work.state.source.batch is None:
+                    outcomes = (steps.run(work.messages[0]),)
+                else:
+                    outcomes = steps.run_batch(work.messages)
+            finally:
+                self.in_handler = False
+        except BaseException as error:  # noqa: BLE001 - SystemExit and its kin end the worker, in order
+            outcome = self._interrupted(work.messages[0], error)
+            outcomes = [outcome] * len(work.messages)
+        took = engine.clock.monotonic() - work.started_at
+        return self._end(work, outcomes, took)
+
+    async def _execute_async(self, work: Work) -> None:
+        engine = self._engine
+        held = work.messages[0]
+        held.task = self.loop.current_task()
+        self._begin(work)
+        outcome: Outcome
+        try:
+            outcome = await steps.run_async(held)
+        except self.loop.cancelled_error as error:
+            if held.timed_out:
+                outcome = Failed(steps.timeout_error(held))
+            elif engine.stopping:
+                outcome = Unrun("cancelled at the stop deadline")
+            else:
+                outcome = Failed(error)
+        except BaseException as error:  # noqa: BLE001 - as above; raised on, it would end the event loop
+            outcome = self._interrupted(held, error)
+        self._end(work, (outcome,), engine.clock.monotonic() - work.started_at)
+
+    def _begin(self, work: Work) -> None:
+        engine = self._engine
+        now = work.started_at = engine.clock.monotonic()
+        for held in work.messages:
+            steps.look_up(held)
+            steps.started(engine.hooks, held, now)
+        first = work.messages[0]
+        if first.timeout is not None:
+            engine.heartbeat.set_alarm(first, first.timeout, partial(self._timed_out, work))
+
+    def _end(self, work: Work, outcomes: Sequence[Outcome], took: float) -> bool:
+        engine = self._engine
+        if work.messages[0].timeout is not None:
+            engine.heartbeat.cancel_alarm(work.messages[0])
+        for held, outcome in zip(work.messages, outcomes, strict=True):
+            if engine.claim(held):
+                engine.conclude(held, outcome)
+        with engine.lock:
+            if work in self._running:
+                self._finish(work, took)
+                return True
+            self._zombies -= 1
+            return False
+
+    def _finish(self, work: Work, took: float | None) -> None:
+        self._running.discard(work)
+        self._engine.free_slot(work.state, took)
+
+    def _interrupted(self, held: Held, error: BaseException) -> Outcome:
+        if isinstance(error, JobInterrupted):
+            return Unrun("interrupted at the stop deadline")
+        logger.error(
+            "%s was raised in job %s: the worker stops",
+            type(error).__name__,
+            held.label,
+            extra=log_fields(held),
+        )
+        self._engine.fail(error, f"{type(error).__name__} in job {held.label}")
+        return Failed(error)
+
+    # -- jobs that do not end
+
+    def _timed_out(self, work: Work) -> None:
+        engine = self._engine
+        held = work.messages[0]
+        with engine.lock:
+            if work not in self._running or held.phase is not Phase.RUNNING:
+                return
+            first_time = not held.timed_out
+            for one in work.messages:
+                one.timed_out = True
+        if first_time:
+            work.state.counts.timed_out += len(work.messages)
+        if held.task is not None and first_time:
+            engine.heartbeat.set_alarm(held, _CANCEL_GRACE, partial(self._timed_out, work))
+            self.loop.call(held.task.cancel)
+            return
+        self._give_up(work)
+
+    def _give_up(self, work: Work) -> None:
+        """A thread cannot be ended: its message is left, and its slot goes to a thread in its place."""
+        engine = self._engine
+        for held in work.messages:
+            engine.give_up_waiting(held, steps.timeout_error(work.messages[0]))
+        if self.inline and work.messages[0].task is None:
+            # The calling thread itself is stuck: it goes on when the handler returns.
+            return
+        with engine.lock:
+            if work not in self._running:
+                return
+            self._zombies += 1
+            if work.messages[0].task is None:
+                self._live -= 1
+            self._finish(work, None)
+            zombies = self._zombies
+        if zombies > self._concurrency:
+            engine.too_many_zombies(zombies)
+
+    # -- the end
+
+    def arm_interrupt(self, seconds: float) -> None:
+        """Leave the handler in the calling thread when it has not ended after ``seconds``.
+
+        Ends whatever Python code runs there, but no call into C that does not return. Where signals are not
+        handled, nothing can be done from outside: the stop waits for the handler.
+        """
+        if self.inline and self.interrupt is not None:
+            self._engine.heartbeat.set_alarm(self, seconds, self._interrupt_handler)
+
+    def _interrupt_handler(self) -> None:
+        interrupt = self.interrupt
+        if interrupt is not None and self.in_handler:
+            self.interrupting = True
+            interrupt()
+
+    def cancel_tasks(self) -> None:
+        """Cancel the coroutines that still run."""
+        for held in self.running():
+            if held.task is not None:
+                self.loop.call(held.task.cancel)
+
+    def close(self) -> None:
+        """End the threads as they become idle, and the event loop."""
+        with self._engine.lock:
+            self._closed = True
+            self._work.notify_all()
+        self.loop.close()
+
+    def join(self, timeout: float) -> list[str]:
+        """Wait for the threads (real seconds); names of those that still run."""
+        for thread in self._threads:
+            thread.join(timeout)
+        alive = [thread.name for thread in self._threads if thread.is_alive()]
+        if not self.loop.join(timeout):
+            alive.append("the event loop")
+        return alive

@@ -1,0 +1,51 @@
+"""Copies of messages for dead-letter queues."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from sqs_workers.limits import MAX_ATTRIBUTES
+from sqs_workers.messages import OutgoingMessage, string_attribute
+
+if TYPE_CHECKING:
+    from sqs_workers.outcome import MoveTo
+
+__all__ = ["copy_message"]
+
+_DEFAULT_GROUP = "default"
+
+
+def copy_message(action: MoveTo, *, fifo: bool) -> OutgoingMessage:
+    """The copy that ``action`` asks for.
+
+    The message's own attributes come first; of the additions, as many as SQS's limit of 10 attributes leaves
+    room for, in the order in which the policy named them. A FIFO target gets the original's group and a
+    deduplication id made of the original's message id, so that a copy sent twice is kept once.
+    """
+    message = action.message
+    attributes: dict[str, dict[str, Any]] = {
+        name: _sendable(attribute) for name, attribute in message.message_attributes.items()
+    }
+    for name, text in action.extra_attributes.items():
+        # SQS refuses an empty String.
+        if text and (name in attributes or len(attributes) < MAX_ATTRIBUTES):
+            attributes[name] = string_attribute(text)
+    group = message.group_id
+    return OutgoingMessage(
+        message.body,
+        attributes,
+        deduplication_id=_deduplication_id(message.message_id) if fifo else None,
+        group_id=group or (_DEFAULT_GROUP if fifo else None),
+    )
+
+
+def _sendable(attribute: dict[str, Any]) -> dict[str, Any]:
+    # A received attribute may carry empty lists that SendMessage does not take.
+    return {key: attribute[key] for key in ("DataType", "StringValue", "BinaryValue") if key in attribute}
+
+
+def _deduplication_id(message_id: str) -> str:
+    if len(message_id) <= 100:
+        return f"moved-{message_id}"
+    return f"moved-{hashlib.sha256(message_id.encode()).hexdigest()}"

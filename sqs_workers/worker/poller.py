@@ -1,0 +1,307 @@
+"""Receives messages: one long poll for each queue, and overlapping short ones while there is more to get.
+
+A long poll that is under way cannot be called back: SQS may hand out a message at any moment and hides it, whether
+anybody still listens or not. So a stop never drops one. The worker waits for it for a second; if it has not been
+answered by then, ``run()`` returns, and the receiver thread stays until the answer comes and gives back at
+once whatever it brings. The process waits for such receivers when it exits, no longer than a poll lasts.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import random
+import threading
+import weakref
+from typing import TYPE_CHECKING
+
+from sqs_workers.exceptions import QueueNotFoundError, SQSError, WorkerError
+from sqs_workers.hooks import PollFailed
+from sqs_workers.transport import ErrorKind, classify, error_code
+from sqs_workers.worker.circuit import Circuit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqs_workers.messages import Message
+    from sqs_workers.worker.engine import Engine
+    from sqs_workers.worker.source import SourceState
+
+__all__ = ["Poller", "give_back", "next_delay"]
+
+logger = logging.getLogger(__name__)
+
+_ERROR_DELAY_FIRST = 0.5
+_ERROR_DELAY_MAX = 30.0
+# Between empty answers that come at once (wait_seconds=0): first and longest pause.
+_EMPTY_DELAY_FIRST = 0.05
+_EMPTY_DELAY_MAX = 1.0
+# A receive answered sooner than this was no long poll.
+_AT_ONCE = 0.2
+# At exit, beyond the time that a long poll lasts.
+_EXIT_MARGIN = 5.0
+
+_trailing: weakref.WeakSet[Poller] = weakref.WeakSet()
+
+
+class Poller:
+    """The receiver threads of one queue.
+
+    :param receivers: receives under way at once, the long poll included.
+    """
+
+    def __init__(self, engine: Engine, state: SourceState, receivers: int) -> None:
+        self._engine = engine
+        self._state = state
+        self._limit = receivers
+        self._threads: list[threading.Thread] = []
+        self._good = False
+
+    def start(self) -> None:
+        """Begin with the long poll; the others are started when the queue turns out to be busy."""
+        self._start_thread()
+
+    @property
+    def queue_name(self) -> str:
+        """Name of the queue."""
+        return self._state.name
+
+    @property
+    def under_way(self) -> int:
+        """Receives that have not been answered."""
+        return self._state.receives
+
+    @property
+    def longest_wait(self) -> int:
+        """Seconds that a receive may take to be answered."""
+        return self._state.source.wait_seconds
+
+    def join(self, timeout: float) -> bool:
+        """Wait for the threads (real seconds); whether all have ended."""
+        for thread in list(self._threads):
+            thread.join(timeout)
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def trail(self) -> None:
+        """Leave the receives under way to their threads, which give back what they bring; wait at exit."""
+        _trailing.add(self)
+
+    def _start_thread(self) -> None:
+        first = not self._threads
+        name = f"sqs-receive-{self._state.name}-{len(self._threads)}"
+        thread = threading.Thread(target=self._run, args=(first,), name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    # -- one receiver
+
+    def _run(self, first: bool) -> None:
+        try:
+            if first and not self._prepare():
+                return
+            self._receive_until_stop(first)
+        except Exception as error:
+            logger.exception("A receiver of queue %s failed", self._state.name)
+            self._engine.fail(error, f"a receiver of queue {self._state.name} failed")
+
+    def _prepare(self) -> bool:
+        """Find the queue; ``False`` if the worker ends before that."""
+        delay = 0.0
+        while not self._engine.stopping:
+            try:
+                self._state.prepare(self._engine.transport)
+                return True
+            except SQSError as error:
+                self._engine.fail(error, f"queue {self._state.name} cannot be used")
+                return False
+            except Exception as error:  # noqa: BLE001 - classified and waited out
+                delay = self._report(error, delay)
+            self._pause(delay)
+        return False
+
+    def _receive_until_stop(self, first: bool) -> None:
+        engine, state = self._engine, self._state
+        error_delay = empty_delay = 0.0
+        while True:
+            count = self._wait_for_room(first)
+            if not count:
+                return
+            asked_at = engine.clock.monotonic()
+            wait_seconds = state.source.wait_seconds if first else 0
+            try:
+                messages = engine.transport.receive(state.url, state.options(count, wait_seconds))
+            except Exception as error:  # noqa: BLE001 - classified and waited out
+                self._answered(count)
+                if self._fatal(error):
+                    return
+                error_delay = self._report(error, error_delay)
+                self._pause(error_delay)
+                continue
+            error_delay = 0.0
+            took = engine.clock.monotonic() - asked_at
+            self._take_in(messages, count, took, first=first)
+            if messages:
+                empty_delay = 0.0
+            elif first and took < _AT_ONCE:
+                empty_delay = min(max(empty_delay * 2, _EMPTY_DELAY_FIRST), _EMPTY_DELAY_MAX)
+                self._pause(empty_delay)
+
+    def _take_in(self, messages: Sequence[Message], count: int, took: float, *, first: bool) -> None:
+        engine, state = self._engine, self._state
+        with engine.lock:
+            state.last_good_poll = engine.clock.monotonic()
+            state.counts.polls += 1
+            state.hot = bool(messages)
+            if messages and took < 1:
+                engine.slots.receive_took(took)
+        self._good = True
+        if messages:
+            state.empty = False
+            if not engine.admit(state, messages, count):
+                give_back(engine, state, messages)
+            self._start_another()
+        elif first:
+            engine.watch.polled_empty(state)
+        self._answered(0 if messages else count)
+
+    def _start_another(self) -> None:
+        engine, state = self._engine, self._state
+        with engine.lock:
+            if (
+                len(self._threads) < self._limit
+                and not state.parked
+                and not engine.stopping
+                and engine.room_for(state)
+            ):
+                self._start_thread()
+
+    def _answered(self, reserved: int) -> None:
+        engine = self._engine
+        with engine.lock:
+            self._state.reserved -= reserved
+            self._state.receives -= 1
+            if engine.stopping:
+                engine.changed.notify_all()
+            elif reserved:
+                engine.wake_receivers()
+
+    # -- waiting
+
+    def _wait_for_room(self, first: bool) -> int:
+        """Reserve room for a receive; 0 when the worker stops."""
+        engine, state = self._engine, self._state
+        while True:
+            with engine.lock:
+                if engine.stopping:
+                    return 0
+                circuit = state.circuit
+                if circuit is None or not circuit.paused:
+                    count = engine.ask(state, first=first) if first or state.hot else 0
+                    if count:
+                        state.receives += 1
+                        return count
+                    engine.park(state, None)
+                    continue
+                if not first or circuit.wait > 0:
+                    engine.park(state, circuit.wait if first else None)
+                    continue
+            self._probe(circuit)
+
+    def _probe(self, circuit: Circuit) -> None:
+        up = circuit.ping()
+        with self._engine.lock:
+            if up:
+                circuit.resume()
+            else:
+                circuit.ping_failed()
+
+    def _pause(self, seconds: float) -> None:
+        engine = self._engine
+        deadline = engine.clock.monotonic() + seconds
+        with engine.lock:
+            while not engine.stopping:
+                left = deadline - engine.clock.monotonic()
+                if left <= 0:
+                    return
+                engine.park(self._state, left)
+
+    # -- errors
+
+    def _fatal(self, error: Exception) -> bool:
+        """Whether the first receive of the worker's life says that it can never work."""
+        if self._good:
+            return False
+        kind, name = classify(error), self._state.name
+        problem: SQSError
+        if kind is ErrorKind.MISSING:
+            problem = QueueNotFoundError(
+                f"queue {name!r} does not exist; create it before the worker starts", queue_name=name
+            )
+        elif kind is ErrorKind.DENIED:
+            problem = WorkerError(
+                f"these credentials may not receive from queue {name!r} ({error_code(error)}); allow "
+                "sqs:ReceiveMessage, and kms:Decrypt if the queue is encrypted"
+            )
+        elif kind is ErrorKind.INVALID:
+            problem = WorkerError(f"queue {name!r} cannot be received from: {error_code(error)}: {error}")
+        else:
+            return False
+        problem.__cause__ = error
+        self._engine.fail(problem, f"queue {name} cannot be used")
+        return True
+
+    def _report(self, error: Exception, previous_delay: float) -> float:
+        engine, state = self._engine, self._state
+        kind = classify(error)
+        delay = next_delay(previous_delay)
+        with engine.lock:
+            state.counts.poll_errors += 1
+            state.hot = False
+        logger.warning(
+            "Receiving from queue %s failed (%s, %s); next try in %.1f s",
+            state.name,
+            kind.value,
+            error_code(error),
+            delay,
+            extra={"queue_name": state.name, "error": error_code(error)},
+        )
+        if engine.hooks.wants(PollFailed):
+            engine.hooks.emit(PollFailed(queue_name=state.name, kind=kind.value, error=error, delay=delay))
+        return delay
+
+
+def next_delay(previous: float) -> float:
+    """Seconds until the next try, after ``previous`` (0 for none): doubled, bounded and spread."""
+    longest = min(max(previous * 2, _ERROR_DELAY_FIRST) * 1.5, _ERROR_DELAY_MAX)
+    return random.uniform(longest / 2, longest)  # noqa: S311
+
+
+def give_back(engine: Engine, state: SourceState, messages: Sequence[Message]) -> None:
+    """Make messages visible again that came after the engine had stopped."""
+    try:
+        results = engine.transport.change_visibility_batch(
+            state.url, [(message.receipt_handle, 0) for message in messages]
+        )
+        failed = sum(result is not None for result in results)
+    except Exception:
+        logger.exception(
+            "%d message(s) of queue %s that came after the stop could not be given back",
+            len(messages),
+            state.name,
+            extra={"queue_name": state.name},
+        )
+        return
+    logger.log(
+        logging.WARNING if failed else logging.INFO,
+        "%d message(s) of queue %s came after the stop and were given back, but for %d",
+        len(messages),
+        state.name,
+        failed,
+        extra={"queue_name": state.name},
+    )
+
+
+@atexit.register
+def _wait_for_trailing_receives() -> None:
+    for poller in list(_trailing):
+        poller.join(poller.longest_wait + _EXIT_MARGIN)
