@@ -19,6 +19,8 @@
     │   └── UndecodableMessageError          the body or its envelope cannot be read
     │       ├── CodecNotAcceptedError
     │       └── ArgumentsError               a required argument is missing
+    ├── NoProcessorError                     no processor is registered for the job (temporary)
+    ├── HandlerRefusedError                  ``process_message`` of a subclass answered ``False``
     ├── JobTimeoutError (TimeoutError)       a handler outlived its ``timeout``
     └── WorkerError                          a worker that cannot start or go on
         └── WorkerStopTimeoutError           what was abandoned when the stop deadline passed
@@ -36,11 +38,13 @@ __all__ = [
     "ArgumentsError",
     "CodecNotAcceptedError",
     "ConfigurationError",
+    "HandlerRefusedError",
     "InvalidMessageError",
     "InvalidQueueNameError",
     "JobTimeoutError",
     "MessageTooLargeError",
     "MissingExtraError",
+    "NoProcessorError",
     "PermanentError",
     "QueueAttributesConflictError",
     "QueueConflictError",
@@ -203,6 +207,14 @@ class CodecNotAcceptedError(UndecodableMessageError):
 
 class ArgumentsError(UndecodableMessageError):
     """The message lacks an argument that the function requires."""
+
+
+class NoProcessorError(SQSError):
+    """No processor is registered for a job. Temporary: a newer deploy may know it."""
+
+
+class HandlerRefusedError(SQSError):
+    """A handler said without an exception that its job failed."""
 
 
 class JobTimeoutError(SQSError, TimeoutError):

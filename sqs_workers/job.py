@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from sqs_workers.messages import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["CURRENT_JOB", "Job", "current_job"]
+__all__ = ["CURRENT_JOB", "BatchJob", "Job", "current_job"]
 
 
 class Job:
@@ -61,6 +61,35 @@ class Job:
     def change_visibility(self, seconds: int) -> None:
         """Hide the message for ``seconds`` from now (0 to 43,200). The heartbeat never shortens it."""
         self.message.change_visibility(seconds)
+
+
+class BatchJob(Job):
+    """Several jobs of one name that a batch handler gets at once.
+
+    ``message``, and what is told of it, is the first one.
+
+    :ivar messages: the messages that carry them.
+    :ivar items: what the handler gets: decoded arguments, or messages on a raw queue.
+    """
+
+    __slots__ = ("items", "messages")
+
+    def __init__(
+        self, messages: Sequence[Message], items: list[Any], *, queue_name: str, name: str = ""
+    ) -> None:
+        super().__init__(messages[0], queue_name=queue_name, name=name)
+        self.messages = list(messages)
+        self.items = items
+
+    @property
+    def lost(self) -> bool:
+        """Whether the worker's hold on any of the messages is lost."""
+        return any(message.lost for message in self.messages)
+
+    def change_visibility(self, seconds: int) -> None:
+        """Hide all messages for ``seconds`` from now (0 to 43,200)."""
+        for message in self.messages:
+            message.change_visibility(seconds)
 
 
 CURRENT_JOB: ContextVar[Job | None] = ContextVar("sqs_workers_current_job", default=None)

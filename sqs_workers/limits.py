@@ -13,6 +13,7 @@ __all__ = [
     "MAX_QUEUE_NAME_LENGTH",
     "MAX_VISIBILITY_TIMEOUT",
     "MAX_WAIT_SECONDS",
+    "QUEUE_ATTRIBUTE_RANGES",
 ]
 
 
@@ -55,3 +56,14 @@ https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMe
 MAX_QUEUE_NAME_LENGTH = 80
 """Characters of a queue name: letters, digits, ``-`` and ``_``; a FIFO queue ends with ``.fifo``.
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-queues.html"""
+
+QUEUE_ATTRIBUTE_RANGES = {
+    "DelaySeconds": (0, MAX_DELAY_SECONDS),
+    "KmsDataKeyReusePeriodSeconds": (60, 86_400),
+    "MaximumMessageSize": (1_024, MAX_MESSAGE_BYTES),
+    "MessageRetentionPeriod": (60, 1_209_600),
+    "ReceiveMessageWaitTimeSeconds": (0, MAX_WAIT_SECONDS),
+    "VisibilityTimeout": (0, MAX_VISIBILITY_TIMEOUT),
+}
+"""Lowest and highest value of each numeric attribute of a queue.
+https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SetQueueAttributes.html"""

@@ -1,0 +1,1 @@
+"""The queues of an environment. Import them from :mod:`sqs_workers.queue`."""

@@ -1,0 +1,87 @@
+"""A worker beside the caller's event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sqs_workers.worker import Worker, WorkerResult
+
+__all__ = ["run_beside_loop"]
+
+
+async def run_beside_loop(worker: Worker, prepare: Callable[[], None]) -> WorkerResult:
+    """Run ``worker`` in a thread of its own; cancelling this stops it and waits until it has stopped.
+
+    :param prepare: called in the thread before the worker.
+    """
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[WorkerResult] = loop.create_future()
+
+    def run() -> None:
+        try:
+            prepare()
+            result = worker.run()
+        except BaseException as error:  # noqa: BLE001 - raised again where the caller awaits
+            loop.call_soon_threadsafe(_set_error, ended, error)
+        else:
+            loop.call_soon_threadsafe(_set_result, ended, result)
+
+    # Not one of the loop's own threads: a worker would occupy it for good.
+    thread = threading.Thread(target=run, name="sqs-workers-run", daemon=True)
+    with _StopOnTerminate(loop, worker):
+        thread.start()
+        cancelled: asyncio.CancelledError | None = None
+        while not ended.done():
+            try:
+                await asyncio.shield(ended)
+            except asyncio.CancelledError as error:
+                if ended.done() and not ended.cancelled() and cancelled is None:
+                    raise
+                cancelled = error
+                worker.stop("cancelled")
+            except Exception:  # noqa: BLE001 - asked again below
+                break
+    thread.join()
+    if cancelled is not None:
+        raise cancelled
+    return ended.result()
+
+
+def _set_result(future: asyncio.Future[WorkerResult], result: WorkerResult) -> None:
+    if not future.done():
+        future.set_result(result)
+
+
+def _set_error(future: asyncio.Future[WorkerResult], error: BaseException) -> None:
+    if not future.done():
+        future.set_exception(error)
+
+
+class _StopOnTerminate:
+    """Stops the worker on SIGTERM. SIGINT cancels the main task, which comes to the same."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, worker: Worker) -> None:
+        self._loop = loop
+        self._worker = worker
+        self._installed = False
+
+    def __enter__(self) -> None:
+        # A handler that the application has set is its own to keep.
+        if (
+            threading.current_thread() is threading.main_thread()
+            and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        ):
+            try:
+                self._loop.add_signal_handler(signal.SIGTERM, self._worker.stop, "SIGTERM")
+            except (NotImplementedError, RuntimeError, ValueError):
+                return
+            self._installed = True
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self._installed:
+            self._loop.remove_signal_handler(signal.SIGTERM)

@@ -1,0 +1,293 @@
+"""Sending the messages of a queue: at once, or in a batch that belongs to the thread or task that opened
+it."""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from sqs_workers.delivery import (
+    EARLIER_FAILED,
+    Packer,
+    Positioned,
+    RetryPolicy,
+    Unsent,
+    as_error_entries,
+    deliver,
+)
+from sqs_workers.exceptions import SQSBatchError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+    from sqs_workers.clock import Clock
+    from sqs_workers.messages import OutgoingMessage
+    from sqs_workers.transport.protocol import SendResult, Transport
+
+__all__ = ["Batch", "Sender"]
+
+logger = logging.getLogger(__name__)
+
+OVERLAPPING_CALLS = 8
+"""Calls of one batch that may be under way at once on a standard queue."""
+
+
+class Sender:
+    """Sends the messages of one queue.
+
+    :param queue_name: for errors and logs.
+    :param get_transport: answers with the transport to use now.
+    :param resolve_url: answers with the URL of the queue.
+    :param fifo: calls go one after another, and a group's order is kept.
+    :param clock: for the waits between retries.
+    :param retry: how often failed entries of a batch are tried again.
+    """
+
+    def __init__(
+        self,
+        queue_name: str,
+        get_transport: Callable[[], Transport],
+        resolve_url: Callable[[], str],
+        *,
+        fifo: bool,
+        clock: Clock,
+        retry: RetryPolicy | None = None,
+    ) -> None:
+        self.queue_name = queue_name
+        self.fifo = fifo
+        self.retry = retry or RetryPolicy()
+        self._get_transport = get_transport
+        self._resolve_url = resolve_url
+        self._clock = clock
+        # The owner is part of the key by construction: a thread's batch dies with it, a task's likewise.
+        self._of_thread = threading.local()
+        self._of_task: WeakKeyDictionary[Any, Batch] = WeakKeyDictionary()
+
+    def send(self, message: OutgoingMessage) -> str | None:
+        """Send a message, or add it to the batch that this thread or task has open.
+
+        :returns: the id that SQS gave the message; ``None`` in a batch.
+        """
+        batch = self.current_batch()
+        if batch is not None:
+            batch.add(message)
+            return None
+        return self.send_now(message)
+
+    def send_now(self, message: OutgoingMessage) -> str:
+        """Send a message, even while a batch is open."""
+        return self._get_transport().send(self._resolve_url(), message)
+
+    def send_all(self, messages: Iterable[OutgoingMessage]) -> None:
+        """Send messages in as few calls as possible, or add them to the open batch.
+
+        :raises SQSBatchError: with those that SQS did not take.
+        """
+        with self.batch():
+            batch = self.current_batch()
+            assert batch is not None
+            for message in messages:
+                batch.add(message)
+
+    def current_batch(self) -> Batch | None:
+        """The batch that this thread or task has open."""
+        task = _current_task()
+        batch = getattr(self._of_thread, "batch", None) if task is None else self._of_task.get(task)
+        # A process forked inside of a batch leaves it to its parent.
+        return batch if batch is not None and batch.pid == os.getpid() else None
+
+    def _set_current(self, batch: Batch | None) -> None:
+        task = _current_task()
+        if task is None:
+            self._of_thread.batch = batch
+        elif batch is None:
+            self._of_task.pop(task, None)
+        else:
+            self._of_task[task] = batch
+
+    def open_batch(self) -> None:
+        """Open a batch, or one more level of the open one."""
+        batch = self.current_batch()
+        if batch is None:
+            batch = Batch(self)
+            self._set_current(batch)
+        batch.marks.append(batch.added)
+
+    def close_batch(self, *, discard: bool = False) -> None:
+        """Close the innermost level; the last one sends what still waits. Without an open batch: nothing.
+
+        :param discard: forget what this level added and has not sent yet.
+        :raises SQSBatchError: with every message that SQS did not take.
+        """
+        batch = self.current_batch()
+        if batch is None:
+            return
+        mark = batch.marks.pop()
+        if discard:
+            batch.discard_from(mark)
+        if not batch.marks:
+            self._set_current(None)
+            batch.finish()
+
+    @contextmanager
+    def batch(self, *, flush_on_error: bool = False) -> Iterator[None]:
+        """Collect the messages of the ``with`` block and send them in as few calls as possible.
+
+        :param flush_on_error: also send what still waits when the block raised; by default it is forgotten.
+        :raises SQSBatchError: with every message that SQS did not take, if the block itself did not raise.
+        """
+        self.open_batch()
+        try:
+            yield
+        except BaseException as error:
+            try:
+                self.close_batch(discard=not flush_on_error)
+            except SQSBatchError as unsent:
+                _attach(error, unsent)
+            raise
+        else:
+            self.close_batch()
+
+    def deliver(self, chunk: list[Positioned]) -> list[Unsent]:
+        """Send one call's worth; returns what was not sent."""
+        return deliver(self._call, chunk, clock=self._clock, retry=self.retry, queue_name=self.queue_name)
+
+    def _call(self, messages: list[OutgoingMessage]) -> list[SendResult]:
+        return self._get_transport().send_batch(self._resolve_url(), messages)
+
+
+class Batch:
+    """Messages added by one thread or task, and the calls that carry them.
+
+    :ivar marks: for each open level, how many messages had been added when it was opened.
+    :ivar added: how many messages were added.
+    """
+
+    def __init__(self, sender: Sender) -> None:
+        self.pid = os.getpid()
+        self.marks: list[int] = []
+        self.added = 0
+        self._sender = sender
+        self._packer = Packer(sender.fifo)
+        self._unsent: list[Unsent] = []
+        self._blocked_groups: set[str | None] = set()
+        self._executor: ThreadPoolExecutor | None = None
+        self._slots = threading.BoundedSemaphore(2 * OVERLAPPING_CALLS)
+        self._calls: list[Future[list[Unsent]]] = []
+
+    def add(self, message: OutgoingMessage) -> None:
+        """Add a message, and send what makes a full call."""
+        self.put(message)
+        self.flush_full()
+
+    def put(self, message: OutgoingMessage) -> None:
+        """Add a message and send nothing."""
+        self._packer.add(self.added, message)
+        self.added += 1
+
+    def flush_full(self) -> None:
+        """Send full calls, beside the thread that adds on standard queues."""
+        while self._packer.has_full_call():
+            chunk = self._packer.next_call()
+            if self._sender.fifo:
+                self._deliver_in_order(chunk)
+            else:
+                self._deliver_beside(chunk)
+
+    def discard_from(self, mark: int) -> None:
+        """Forget messages that a failed block added and that were not sent yet."""
+        dropped = self._packer.drop_from(mark)
+        if dropped:
+            logger.warning(
+                "%d message(s) of a batch for queue %s were not sent, because the block that added them "
+                "raised",
+                dropped,
+                self._sender.queue_name,
+                extra={"queue_name": self._sender.queue_name},
+            )
+
+    def finish(self) -> None:
+        """Send what waits and collect what failed.
+
+        :raises SQSBatchError: with every message that SQS did not take.
+        """
+        try:
+            while chunk := self._packer.next_call():
+                if self._sender.fifo:
+                    self._deliver_in_order(chunk)
+                elif self._executor is None and not self._packer.waiting:
+                    self._unsent.extend(self._sender.deliver(chunk))
+                else:
+                    self._deliver_beside(chunk)
+        finally:
+            if self._executor is not None:
+                self._executor.shutdown(wait=True)
+            self._collect(list(self._calls))
+        if self._unsent:
+            unsent = sorted(self._unsent, key=lambda failure: failure.position)
+            error = SQSBatchError(
+                as_error_entries(unsent),
+                [failure.message for failure in unsent],
+                queue_name=self._sender.queue_name,
+            )
+            raise error from next((failure.cause for failure in unsent if failure.cause), None)
+
+    def _deliver_in_order(self, chunk: list[Positioned]) -> None:
+        ready: list[Positioned] = []
+        for position, message in chunk:
+            if message.group_id in self._blocked_groups:
+                self._unsent.append(Unsent(position, message, EARLIER_FAILED))
+            else:
+                ready.append((position, message))
+        if ready:
+            failures = self._sender.deliver(ready)
+            self._unsent.extend(failures)
+            self._blocked_groups.update(failure.message.group_id for failure in failures)
+
+    def _deliver_beside(self, chunk: list[Positioned]) -> None:
+        if self._executor is None:
+            from concurrent.futures import ThreadPoolExecutor
+
+            self._executor = ThreadPoolExecutor(OVERLAPPING_CALLS, thread_name_prefix="sqs-workers-send")
+        # Whoever adds faster than SQS takes waits here instead of filling the memory.
+        self._slots.acquire()
+        # The calls run in the caller's context, for the sake of tracing.
+        call = self._executor.submit(contextvars.copy_context().run, self._sender.deliver, chunk)
+        call.add_done_callback(lambda _: self._slots.release())
+        self._calls.append(call)
+        if len(self._calls) > 8 * OVERLAPPING_CALLS:
+            self._collect([earlier for earlier in self._calls if earlier.done()])
+
+    def _collect(self, calls: list[Future[list[Unsent]]]) -> None:
+        for call in calls:
+            self._unsent.extend(call.result())
+            self._calls.remove(call)
+
+
+def _attach(error: BaseException, unsent: SQSBatchError) -> None:
+    """Let an exception of the user's carry what was not sent, and stay the one that is raised."""
+    logger.error("%s", unsent, extra={"queue_name": unsent.queue_name})
+    add_note = getattr(error, "add_note", None)
+    if add_note is not None:
+        add_note(f"Besides: {unsent}")
+    # It was raised while the user's exception was handled; here it is the other way round.
+    unsent.__context__ = None
+    if error.__context__ is None:
+        error.__context__ = unsent
+
+
+def _current_task() -> Any:
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is None:
+        return None
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None
