@@ -26,6 +26,7 @@ class Control:
     ========================  ======================================================================
     ``GET /_local/health``    ``{"status": "ok"}``
     ``GET /_local/stats``     counters, see :class:`~sqs_workers.local.stats.Stats`
+    ``DELETE /_local/stats``  counters at zero
     ``GET /_local/faults``    rules in force, each with the calls it met and those that went wrong
     ``POST /_local/faults``   ``{"rules": [...], "seed": 0, "add": false}``: replace (or add to) them
     ``DELETE /_local/faults`` let every call through
@@ -44,6 +45,7 @@ class Control:
         self._routes: dict[tuple[str, str], Callable[[dict[str, Any]], dict[str, Any]]] = {
             ("GET", "health"): lambda _: {"status": "ok"},
             ("GET", "stats"): lambda _: endpoint.stats.as_dict(),
+            ("DELETE", "stats"): self._clear_stats,
             ("GET", "faults"): lambda _: {"rules": endpoint.faults.happened()},
             ("POST", "faults"): self._set_faults,
             ("DELETE", "faults"): self._clear_faults,
@@ -83,6 +85,10 @@ class Control:
         else:
             plan.set(rules, seed=seed)
         return {"rules": plan.happened()}
+
+    def _clear_stats(self, values: dict[str, Any]) -> dict[str, Any]:
+        self._endpoint.stats.clear()
+        return {"status": "ok"}
 
     def _clear_faults(self, values: dict[str, Any]) -> dict[str, Any]:
         self._endpoint.faults.clear()

@@ -64,6 +64,8 @@ def test_counters_are_shown(control: Control, sqs: Any, url: str) -> None:
     assert (queue["sent"], queue["received"], queue["deleted"]) == (3, 1, 1)
     assert queue["first_receive"] <= queue["last_delete"]
     assert stats["cpu_seconds"] > 0
+    control("DELETE", "stats")
+    assert control("GET", "stats")[1]["requests"] == {}
 
 
 def test_latency_is_changed(control: Control, server: LocalServer) -> None:
