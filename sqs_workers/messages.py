@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
-__all__ = ["Lease", "Message", "MessageControl", "OutgoingMessage", "string_attribute"]
+__all__ = [
+    "OUTGOING_SINK",
+    "Lease",
+    "Message",
+    "MessageControl",
+    "OutgoingMessage",
+    "OutgoingSink",
+    "string_attribute",
+]
 
 
 class MessageControl(Protocol):
@@ -172,6 +181,13 @@ class OutgoingMessage:
         if self.group_id is not None:
             request["MessageGroupId"] = self.group_id
         return request
+
+
+OutgoingSink: TypeAlias = Callable[[str, OutgoingMessage], str | None]
+"""Takes the name of a queue and a message; answers with an id, if it has one."""
+
+OUTGOING_SINK: ContextVar[OutgoingSink | None] = ContextVar("sqs_workers_outgoing_sink", default=None)
+"""Who takes the jobs of this thread or task instead of SQS, for instance an outbox; ``None`` sends them."""
 
 
 def _utf8_length(text: str) -> int:

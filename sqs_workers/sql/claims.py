@@ -1,0 +1,231 @@
+"""Which rows a relay may send, so that no other relay sends them meanwhile.
+
+Order within a group of a FIFO queue rests on its first waiting row: whoever holds that one holds the group,
+for the later rows can be had only behind it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
+from typing import Any, Protocol
+
+from typing_extensions import assert_never
+
+from sqs_workers.clock import Clock
+from sqs_workers.sql.dialects import skips_locked_rows
+from sqs_workers.sql.rows import (
+    PENDING,
+    REFUSED,
+    ROW_COLUMNS,
+    SENT,
+    OutboxRow,
+    Postponed,
+    Refused,
+    RowResult,
+    Sent,
+    from_row,
+)
+from sqs_workers.sql.sqla import sa
+
+__all__ = ["Claim", "Claims", "LeaseClaims", "LockClaims", "make_claims"]
+
+
+class Claim:
+    """Rows that nobody else sends now, and what became of them.
+
+    :ivar rows: in the order of their ids.
+    :ivar results: id of the row -> result; rows without one stay as they are.
+    """
+
+    def __init__(self, rows: Sequence[OutboxRow]) -> None:
+        self.rows = rows
+        self.results: dict[int, RowResult] = {}
+
+
+class Claims(Protocol):
+    """Claims rows of one outbox, for one relay."""
+
+    def open(self) -> Any:
+        """Context manager that gives a :class:`Claim` and stores its results at the end of the block."""
+        ...
+
+    def close(self) -> None:
+        """Give the connection back; :meth:`open` takes another one."""
+        ...
+
+
+def make_claims(engine: sa.Engine, table: sa.Table, clock: Clock, *, size: int, lease: float) -> Claims:
+    """Row locks where the database can skip rows that others have locked, else a lease column."""
+    with engine.connect() as connection:
+        locks = skips_locked_rows(connection.dialect)
+    if locks:
+        return LockClaims(engine, table, clock, size)
+    return LeaseClaims(engine, table, clock, size, lease)
+
+
+class _Statements:
+    """What both ways of claiming ask the database."""
+
+    def __init__(self, engine: sa.Engine, table: sa.Table, clock: Clock, size: int) -> None:
+        self._engine = engine
+        self._table = table
+        self._clock = clock
+        self._size = size
+        self._columns = [table.c[name] for name in ROW_COLUMNS]
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._clock.time(), timezone.utc)
+
+    def _due(self, now: datetime) -> Any:
+        table = self._table
+        return (table.c.state == PENDING) & (table.c.not_before.is_(None) | (table.c.not_before <= now))
+
+    def _heads(self, now: datetime) -> Any:
+        """Condition of rows that may be sent before any other: those without order, and firsts of groups."""
+        table, earlier = self._table, self._table.alias()
+        blocked = sa.exists().where(
+            earlier.c.queue_name == table.c.queue_name,
+            earlier.c.group_id == table.c.group_id,
+            earlier.c.state == PENDING,
+            earlier.c.id < table.c.id,
+        )
+        unordered = table.c.group_id.is_(None) | table.c.queue_name.not_like("%.fifo")
+        return self._due(now) & (unordered | ~blocked)
+
+    def _followers(self, heads: Sequence[OutboxRow], now: datetime) -> Any:
+        """Condition of rows behind ``heads`` in their groups, or ``None`` if there is no room or no group."""
+        table = self._table
+        groups = [
+            (table.c.queue_name == row.queue_name)
+            & (table.c.group_id == row.message.group_id)
+            & (table.c.id > row.id)
+            for row in heads
+            if row.order_key is not None
+        ]
+        return self._due(now) & sa.or_(*groups) if groups and len(heads) < self._size else None
+
+    def _store(
+        self, connection: sa.Connection, results: Mapping[int, RowResult], condition: Any = None
+    ) -> None:
+        table, now = self._table, self._now()
+        released: dict[str, Any] = {"lease": None, "leased_until": None}
+        where = sa.true() if condition is None else condition
+        sent = {id_: result.message_id for id_, result in results.items() if isinstance(result, Sent)}
+        if sent:
+            connection.execute(
+                sa.update(table)
+                .where(table.c.id.in_(list(sent)), where)
+                .values(
+                    state=SENT,
+                    settled_at=now,
+                    message_id=sa.case(sent, value=table.c.id),
+                    reason=None,
+                    **released,
+                )
+            )
+        for id_, result in results.items():
+            match result:
+                case Sent():
+                    continue
+                case Postponed(delay, reason):
+                    values: dict[str, Any] = {
+                        "not_before": now + timedelta(seconds=delay),
+                        "attempts": table.c.attempts + 1,
+                        "reason": reason,
+                    }
+                case Refused(reason):
+                    values = {"state": REFUSED, "settled_at": now, "reason": reason}
+                case _:
+                    assert_never(result)
+            connection.execute(sa.update(table).where(table.c.id == id_, where).values(**values, **released))
+
+
+class LockClaims(_Statements):
+    """Row locks, held until the results are stored: a relay that dies gives its rows back at once."""
+
+    _connection: sa.Connection | None = None
+
+    @contextmanager
+    def open(self) -> Iterator[Claim]:
+        if self._connection is None:
+            # Under REPEATABLE READ the condition on earlier rows would be read from an old snapshot.
+            self._connection = self._engine.connect().execution_options(isolation_level="READ COMMITTED")
+        connection = self._connection
+        with connection.begin():
+            claim = Claim(self._lock(connection))
+            yield claim
+            self._store(connection, claim.results)
+
+    def _lock(self, connection: sa.Connection) -> list[OutboxRow]:
+        now, by_id = self._now(), self._table.c.id
+        select = sa.select(*self._columns).order_by(by_id)
+        heads = select.where(self._heads(now)).limit(self._size).with_for_update(skip_locked=True)
+        rows = [from_row(row) for row in connection.execute(heads)]
+        followers = self._followers(rows, now)
+        if followers is not None:
+            # Nobody but an operator can hold them; skipping them would break the order.
+            more = select.where(followers).limit(self._size - len(rows)).with_for_update()
+            rows += [from_row(row) for row in connection.execute(more)]
+        return sorted(rows, key=lambda row: row.id)
+
+    def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
+class LeaseClaims(_Statements):
+    """A lease in the rows: those of a relay that dies come back when its lease ends.
+
+    :param lease: seconds.
+    """
+
+    def __init__(self, engine: sa.Engine, table: sa.Table, clock: Clock, size: int, lease: float) -> None:
+        super().__init__(engine, table, clock, size)
+        self._lease = lease
+
+    @contextmanager
+    def open(self) -> Iterator[Claim]:
+        token = str(uuid.uuid4())
+        claim = Claim(self._take(token))
+        yield claim
+        if claim.rows:
+            with self._engine.begin() as connection:
+                mine = self._table.c.lease == token
+                self._store(connection, claim.results, mine)
+                connection.execute(sa.update(self._table).where(mine).values(lease=None, leased_until=None))
+
+    def _take(self, token: str) -> list[OutboxRow]:
+        now = self._now()
+        rows = self._lease_rows(self._heads(now), self._size, token, now)
+        followers = self._followers(rows, now)
+        if followers is not None:
+            rows += self._lease_rows(followers, self._size - len(rows), token, now)
+        return sorted(rows, key=lambda row: row.id)
+
+    def _lease_rows(self, condition: Any, limit: int, token: str, now: datetime) -> list[OutboxRow]:
+        table = self._table
+        free = table.c.leased_until.is_(None) | (table.c.leased_until <= now)
+        with self._engine.connect() as connection:
+            ids = list(
+                connection.scalars(
+                    sa.select(table.c.id).where(condition, free).order_by(table.c.id).limit(limit)
+                )
+            )
+        if not ids:
+            return []
+        with self._engine.begin() as connection:
+            chosen = table.c.id.in_(ids)
+            connection.execute(
+                sa.update(table)
+                .where(chosen, free, table.c.state == PENDING)
+                .values(lease=token, leased_until=now + timedelta(seconds=self._lease))
+            )
+            rows = connection.execute(sa.select(*self._columns).where(chosen, table.c.lease == token))
+            return [from_row(row) for row in rows]
+
+    def close(self) -> None:
+        """Nothing is held between two claims."""

@@ -1,0 +1,74 @@
+"""Which id makes two deliveries the same event.
+
+====================  ==================================  ========================================
+id                    the same for                        use it when
+====================  ==================================  ========================================
+one of the payload    every delivery, resend, redrive     the sender gives events a stable id
+``OutboxId``          redeliveries, and what a relay      the job comes through an outbox
+                      sends twice
+message id of SQS     redeliveries of one message alone   nothing else is there: a job that was
+                                                          sent twice runs twice
+====================  ==================================  ========================================
+
+A dead letter sent back as a copy has a new message id; its ``OutboxId`` stays.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sqs_workers.exceptions import ConfigurationError
+from sqs_workers.job import Job, current_job
+
+__all__ = ["OUTBOX_ID", "EventIdSource", "event_id_of_job", "make_event_id", "without_first_parameter"]
+
+OUTBOX_ID = "OutboxId"
+"""Message attribute that carries the stable id of an outbox row."""
+
+EventIdSource = str | Callable[[Mapping[str, Any]], str] | None
+
+
+def event_id_of_job(job: Job) -> str:
+    """The stable id of the outbox if the message has one, else the id that SQS gave the message."""
+    return job.message.string_attribute(OUTBOX_ID) or job.message_id
+
+
+def make_event_id(source: EventIdSource, arguments: Mapping[str, Any]) -> str:
+    """The event id of a call.
+
+    :param source: name of the argument that is the id, a function of the arguments, or ``None`` for
+        :func:`event_id_of_job` of the running job.
+    :raises ConfigurationError: there is no such argument, or no running job.
+    """
+    if source is None:
+        job = current_job()
+        if job is None:
+            raise ConfigurationError(
+                "no job is running here that could give the event id: give event_id=, "
+                "the name of an argument or a function of the arguments"
+            )
+        return event_id_of_job(job)
+    if callable(source):
+        return source(arguments)
+    if source not in arguments:
+        raise ConfigurationError(f"event_id={source!r} is no argument of the handler")
+    return str(arguments[source])
+
+
+def without_first_parameter(function: Callable[..., Any]) -> inspect.Signature:
+    """Signature of a handler as its callers see it: without the connection.
+
+    :raises ConfigurationError: it has no positional parameter.
+    """
+    signature = inspect.signature(function)
+    parameters = list(signature.parameters.values())
+    if not parameters or parameters[0].kind not in (
+        inspect.Parameter.POSITIONAL_ONLY,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    ):
+        raise ConfigurationError(
+            f"{getattr(function, '__qualname__', function)!s} must take the connection as its first argument"
+        )
+    return signature.replace(parameters=parameters[1:])

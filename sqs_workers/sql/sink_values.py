@@ -1,0 +1,108 @@
+"""Values of a row as the driver of each database takes them.
+
+===============  ==========================  ==========================  ===================================
+value            PostgreSQL                  MySQL, MariaDB              SQLite
+===============  ==========================  ==========================  ===================================
+``None``         NULL                        NULL                        NULL
+dict, list       JSON text                   JSON text                   JSON text
+list, ARRAY      as it is                    -                           -
+column
+datetime with    ``timestamptz`` as it is,   UTC, without zone           UTC, ``YYYY-MM-DD HH:MM:SS.ffffff``
+zone             ``timestamp`` in UTC
+datetime         as it is                    as it is                    the same text
+without zone
+``Decimal``      exact                       exact                       text; a NUMERIC column makes a float
+``UUID``         as it is                    text with dashes            text with dashes
+bytes            as they are                 as they are                 as they are
+NaN              as it is                    refused                     refused
+===============  ==========================  ==========================  ===================================
+
+Within JSON text ``Decimal``, ``UUID`` and dates become strings.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from datetime import date, datetime, time, timezone
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+from uuid import UUID
+
+__all__ = ["Unsuitable", "convert", "size_of"]
+
+_PLAIN = (str, int, bool, type(None))
+
+
+class Unsuitable(Exception):
+    """A value that no column of this database takes; the text names its type, never the value."""
+
+
+def convert(value: Any, *, family: str, column_kind: str, serialize_json: bool) -> Any:
+    """``value`` as the driver takes it.
+
+    :param family: ``postgresql``, ``mysql`` or ``sqlite``.
+    :param column_kind: ``array``, ``aware`` (timestamp with time zone) or anything else.
+    :raises Unsuitable: no column takes it.
+    """
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, Enum):
+        return convert(value.value, family=family, column_kind=column_kind, serialize_json=serialize_json)
+    if isinstance(value, (Mapping, list, tuple)):
+        if column_kind == "array" and not isinstance(value, Mapping):
+            return list(value)
+        return _to_json(value) if serialize_json else value
+    if isinstance(value, datetime):
+        return _moment(value, family, column_kind)
+    if family == "sqlite":
+        return _for_sqlite(value)
+    if isinstance(value, UUID) and family == "mysql":
+        return str(value)
+    if isinstance(value, (bytearray, memoryview)):
+        return bytes(value)
+    if isinstance(value, float) and family == "mysql" and not math.isfinite(value):
+        raise Unsuitable("MySQL has no NaN and no infinity")
+    return value
+
+
+def _moment(value: datetime, family: str, column_kind: str) -> Any:
+    if value.tzinfo is not None and not (family == "postgresql" and column_kind == "aware"):
+        value = value.astimezone(timezone.utc).replace(tzinfo=None)
+    return value.isoformat(" ", "microseconds") if family == "sqlite" else value
+
+
+def _for_sqlite(value: Any) -> Any:
+    if isinstance(value, (Decimal, UUID)):
+        return str(value)
+    if isinstance(value, (date, time)):
+        return value.isoformat()
+    if isinstance(value, float) and math.isnan(value):
+        raise Unsuitable("SQLite would store NaN as NULL")
+    return value
+
+
+def _to_json(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, default=_in_json)
+    except (TypeError, ValueError, RecursionError):
+        raise Unsuitable("a list or dict in it cannot be written as JSON") from None
+
+
+def _in_json(value: Any) -> Any:
+    if isinstance(value, (datetime, date, time)):
+        return value.isoformat()
+    if isinstance(value, (Decimal, UUID)):
+        return str(value)
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(type(value).__name__)
+
+
+def size_of(value: Any) -> int:
+    """About how many bytes the value takes in a statement."""
+    return len(value) if isinstance(value, (str, bytes)) else 16
