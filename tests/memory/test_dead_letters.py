@@ -75,11 +75,12 @@ def test_a_fifo_group_goes_on_after_its_message_was_dead_lettered(
 ) -> None:
     dead = make_queue("dead.fifo")
     url = make_queue("jobs.fifo", RedrivePolicy=redrive(client, dead, 1))
-    for text in ("a1", "a2"):
+    for text in ("a1", "a2", "a3"):
         client.send_message(QueueUrl=url, MessageBody=text, MessageGroupId="a")
     receive(client, url, 1, VisibilityTimeout=1)
     clock.advance(1)
-    assert bodies(receive(client, url)) == ["a2"]
+    assert bodies(receive(client, url, 1)) == ["a2"]
+    assert receive(client, url) == []
     (message,) = receive(client, dead)
     assert message["Attributes"]["MessageGroupId"] == "a"
 

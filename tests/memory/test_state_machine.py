@@ -84,3 +84,15 @@ def test_a_receive_of_a_deep_queue_touches_only_what_it_returns(
     queue._ready = ready = _CountingDeque(queue._ready)
     assert len(receive(client, url, 10)) == 10
     assert ready.looks == 10
+
+
+def test_a_released_message_stands_in_line_once(
+    session: Any, client: Any, clock: Any, make_queue: Any
+) -> None:
+    url = make_queue()
+    client.send_message(QueueUrl=url, MessageBody="x")
+    handle = receive(client, url)[0]["ReceiptHandle"]
+    client.change_message_visibility(QueueUrl=url, ReceiptHandle=handle, VisibilityTimeout=0)
+    clock.advance(60)
+    client.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])
+    assert len(session.backend.queues["jobs"]._ready) == 1
