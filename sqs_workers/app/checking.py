@@ -132,8 +132,8 @@ def _timings(name: str, spec: SqsQueue, task: Task, attributes: dict[str, str]) 
         yield Finding(
             "error",
             name,
-            f"heartbeat_interval_s {interval:g} is not below the visibility timeout of {hidden} s: messages come "
-            "back before they are extended",
+            f"heartbeat_interval_s {interval:g} is not below the visibility timeout of {hidden} s: messages "
+            "come back before they are extended",
             f"write visibility_timeout above {interval:g}, or an interval of {max(1, hidden // 3)}",
         )
     if interval == 0 and (task.timeout_s is None or task.timeout_s >= hidden):
@@ -141,7 +141,8 @@ def _timings(name: str, spec: SqsQueue, task: Task, attributes: dict[str, str]) 
         yield Finding(
             "error",
             name,
-            f"without a heartbeat, and with {limit}, a handler may outlive the visibility timeout of {hidden} s",
+            f"without a heartbeat, and with {limit}, a handler may outlive the visibility timeout of "
+            f"{hidden} s",
             "leave heartbeat_interval_s out, or make timeout_s smaller",
         )
 
@@ -155,8 +156,8 @@ def _redrive(
             yield Finding(
                 "error",
                 name,
-                f"the queue has no redrive policy, and on_fail is {spec.on_fail}: a message that fails comes back "
-                "until its retention ends",
+                f"the queue has no redrive policy, and on_fail is {spec.on_fail}: a message that fails comes "
+                "back until its retention ends",
                 "give the queue a redrive policy, or write on_fail: dead_letter",
             )
         return

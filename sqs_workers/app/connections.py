@@ -12,9 +12,8 @@ from sqs_workers.exceptions import ConfigurationError, QueueNotFoundError
 from sqs_workers.transport import Boto3Transport, ErrorKind, classify, error_code
 
 if TYPE_CHECKING:
-    from sqlalchemy import Engine
-
     from sqs_workers.app.spec import App
+    from sqs_workers.sql.sqla import sa
 
 __all__ = ["Connections", "database_url", "open_database", "open_sqs"]
 
@@ -42,7 +41,7 @@ class Connections:
         self._directory = directory
         self._max_connections = max_connections
         self._clients: dict[str, Any] = {}
-        self._engines: dict[str, Engine] = {}
+        self._engines: dict[str, sa.Engine] = {}
 
     def client(self, name: str) -> Any:
         """The SQS client of an ``sqs`` resource.
@@ -93,7 +92,7 @@ class Connections:
         value = found.get("VisibilityTimeout")
         return None if value is None else int(value)
 
-    def database(self, name: str) -> Engine:
+    def database(self, name: str) -> sa.Engine:
         """The engine of a database.
 
         :raises ConfigurationError: the DSN cannot be read. It is never shown.
@@ -163,7 +162,7 @@ def _assume(session: Any, spec: Sqs) -> Any:
     return boto3.Session(botocore_session=assumed, region_name=session.region_name)
 
 
-def open_database(name: str, spec: Mysql | Postgres | Sqlite, directory: Path) -> Engine:
+def open_database(name: str, spec: Mysql | Postgres | Sqlite, directory: Path) -> sa.Engine:
     """A SQLAlchemy engine; see :meth:`Connections.database`."""
     from sqs_workers.sql.sqla import sa
 

@@ -130,7 +130,7 @@ def parse(text: str, name: str = "<text>") -> list[MapNode]:
         converted = converter.convert(node, ())
         if isinstance(converted, MapNode):
             documents.append(converted)
-        elif not (isinstance(converted, TextNode) and converted.is_null):
+        elif converted is not None and not (isinstance(converted, TextNode) and converted.is_null):
             line = node.start_mark.line + 1
             converter.add(line, (), "a document must be a mapping that begins with `apiVersion:`")
     if converter.problems:
@@ -195,7 +195,11 @@ def _syntax_problem(error: Any, text: str, name: str) -> Problem:
 
 
 class _TooLarge(Exception):
-    pass
+    def __init__(self, node: Any, path: Path, message: str) -> None:
+        super().__init__(message)
+        self.line: int = node.start_mark.line + 1
+        # The path of what is too deep is of no use in full.
+        self.path = path[:6]
 
 
 class _Converter:
@@ -214,15 +218,15 @@ class _Converter:
         try:
             return self._node(node, path)
         except _TooLarge as error:
-            self.add(node.start_mark.line + 1, path, str(error))
+            self.add(error.line, error.path, str(error))
             return None
 
     def _node(self, node: Any, path: Path) -> Node:
         self._nodes += 1
         if self._nodes > MAX_NODES:
-            raise _TooLarge(f"is more than {MAX_NODES:,} values when its aliases are followed")
+            raise _TooLarge(node, path, f"is more than {MAX_NODES:,} values when its aliases are followed")
         if len(path) > MAX_DEPTH:
-            raise _TooLarge(f"stands more than {MAX_DEPTH} deep: an alias may contain itself")
+            raise _TooLarge(node, path, f"stands more than {MAX_DEPTH} deep: an alias may contain itself")
         line: int = node.start_mark.line + 1
         if node.tag not in _CORE_TAGS:
             self.add(line, path, f"the tag {_short(node.tag)} is not allowed", "plain YAML alone is read")

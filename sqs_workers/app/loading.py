@@ -20,6 +20,7 @@ __all__ = ["load", "loads"]
 
 logger = logging.getLogger(__name__)
 
+_NO_SUCH_KEY = "there is no such key"
 _TOP = ("apiVersion", "kind", "app", "resources", "tasks")
 
 
@@ -68,7 +69,7 @@ def _check_head(reader: Reader, document: MapNode) -> None:
     for key in document.entries:
         if key not in _TOP and not key.startswith("x-"):
             line = document.key_lines.get(key, document.line)
-            reader.add(line, (key,), "there is no such key", suggestion(key, _TOP))
+            reader.add(line, (key,), _NO_SUCH_KEY, suggestion(key, _TOP))
 
 
 def _expand(
@@ -165,7 +166,8 @@ def _read(reader: Reader, top: MapNode) -> App | None:
         for name, node in resources_node.entries.items()
     }
     tasks = [reader.section(Task, node, ("tasks", index)) for index, node in enumerate(tasks_node.items)]
-    if not tasks:
+    misspelt = any(len(problem.path) == 1 and problem.message == _NO_SUCH_KEY for problem in reader.problems)
+    if not tasks and not misspelt:
         reader.add(
             tasks_node.line, (), "the section `tasks` is missing or empty", "begin each task with `- name:`"
         )

@@ -11,9 +11,8 @@ from sqs_workers.sql.errors import is_temporary, translate
 from sqs_workers.sql.sink import TableSink
 
 if TYPE_CHECKING:
-    from sqlalchemy import Engine
-
     from sqs_workers.app.spec_resources import AnyTableSink
+    from sqs_workers.sql.sqla import sa
 
 __all__ = ["RowsToTable", "SinkUnavailableError"]
 
@@ -29,7 +28,7 @@ class RowsToTable:
     :param engine: SQLAlchemy engine of the database.
     """
 
-    def __init__(self, name: str, spec: AnyTableSink, engine: Engine) -> None:
+    def __init__(self, name: str, spec: AnyTableSink, engine: sa.Engine) -> None:
         self.name = name
         self._engine = engine
         self._table = TableSink(

@@ -14,9 +14,9 @@ __all__ = ["cli_page"]
 _HEAD = """\
 # Command line reference
 
-`pip install 'sqs-workers[cli]'` brings the command `sqs-workers`; `python -m sqs_workers` is the same. Colours
-and live displays are for terminals; in a pipe, or with `NO_COLOR`, output is plain, and tables have their columns
-separated by tabs. Errors go to standard error, without a traceback for what you can mend yourself.
+`pip install 'sqs-workers[cli]'` brings the command `sqs-workers`; `python -m sqs_workers` is the same.
+Colours and live displays are for terminals; in a pipe, or with `NO_COLOR`, output is plain, and tables have
+their columns separated by tabs. Errors go to standard error, without a traceback for what you can mend.
 
 | exit code | meaning |
 | --- | --- |
