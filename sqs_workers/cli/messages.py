@@ -63,9 +63,9 @@ def send_command(
         raise click.UsageError("--dedup is for one message: the others would be taken for the same")
     for text in texts:
         _check_body(text, job)
+    common: dict[str, Any] = {"MessageAttributes": _attributes(attribute, job)}
     client = Account(region, endpoint_url, profile).client()
     url = url_of(client, queue)
-    common: dict[str, Any] = {"MessageAttributes": _attributes(attribute, job)}
     if delay is not None:
         common["DelaySeconds"] = delay
     if url.endswith(".fifo"):

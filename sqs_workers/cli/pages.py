@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import click
 
@@ -34,13 +35,13 @@ This page is written by `python -m sqs_workers.cli.pages cli`.
 def cli_page() -> str:
     """The reference of the command line, as Markdown."""
     parts = [_HEAD]
-    with click.Context(cli, info_name="sqs-workers", max_content_width=100, terminal_width=100) as root:
+    settings: dict[str, Any] = {**cli.context_settings, "terminal_width": 100}
+    with click.Context(cli, info_name="sqs-workers", **settings) as root:
         for name in COMMANDS:
             command = cli.get_command(root, name)
             assert command is not None
-            context = click.Context(
-                command, info_name=name, parent=root, max_content_width=100, terminal_width=100
-            )
+            own = {**settings, **command.context_settings}
+            context = click.Context(command, info_name=name, parent=root, **own)
             parts.append(f"\n## `{name}`\n\n```text\n{command.get_help(context).rstrip()}\n```\n")
     return "".join(parts)
 

@@ -335,7 +335,8 @@ BROKEN = [
     Broken(
         "an async handler with an inbox",
         {
-            "tasks:\n": "  inbox:\n    type: inbox\n    connector: db\n    consumer: demo\n    event_id: id\ntasks:\n",
+            "tasks:\n": "  inbox:\n    type: inbox\n    connector: db\n    consumer: demo\n"
+            "    event_id: id\ntasks:\n",
             "right_handler:to_row": "right_handler:async_row\n    inbox: inbox",
         },
         36,

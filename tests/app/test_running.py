@@ -51,7 +51,8 @@ def test_a_sync_handler_with_several_sinks_and_rows_writes_all_of_them(world: Wo
     world.write(
         handler="""
         def handle(ctx, item):
-            return [{"event_id": f"{item['id']}-{n}", "status": ctx.attributes.get("kind", "-")} for n in range(3)]
+            status = ctx.attributes.get("kind", "-")
+            return [{"event_id": f"{item['id']}-{n}", "status": status} for n in range(3)]
         """,
         resources="next: {type: sqs_sink, connector: sqs, name: next}\n",
         task="emit: [sink, next]\nconcurrency: 4\n",
@@ -75,7 +76,8 @@ def test_rows_of_a_message_are_written_whole_or_not_at_all(world: World) -> None
     world.write(
         handler="""
         def handle(item):
-            return [{"event_id": item["id"] + "-1", "status": "x"}, {"event_id": item["id"] + "-2", "status": item["s"]}]
+            rows = {"-1": "x", "-2": item["s"]}
+            return [{"event_id": item["id"] + key, "status": status} for key, status in rows.items()]
         """,
         queue="wait_time_s: 1, on_fail: delete",
         task="emit: sink\nconcurrency: 4\n",
