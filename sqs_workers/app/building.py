@@ -216,7 +216,7 @@ class _Builder:
             heartbeat_visibility=queue.heartbeat_visibility_timeout,
             batch=None if batch is None else BatchSettings(batch.size, batch.linger_s),
             circuit=_circuit(outlets),
-            system_attributes=("All",),
+            system_attributes=("SentTimestamp",),
         )
 
     def _heartbeat(self, name: str, queue: SqsQueue) -> float | None:

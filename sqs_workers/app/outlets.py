@@ -82,8 +82,9 @@ class Outlet(Protocol):
 class GroupCommit:
     """Collects the rows of messages that run at once into one write.
 
-    Nobody waits for company that cannot come: when every message in the works has handed in its rows, they
-    are written at once, and otherwise after ``linger``. While one write runs, the next collects.
+    Nobody waits for company that cannot come: when every message in the works has handed in its rows, and as
+    many as came together the last time, they are written at once; otherwise after ``linger``. While one write
+    runs, the next collects.
 
     :param max_rows: rows of one write, unless a single message brings more.
     :param linger: seconds that a row waits for others.
@@ -108,6 +109,7 @@ class GroupCommit:
         self._waiting: list[tuple[Entry, Future[None]]] = []
         self._rows = 0
         self._members = 0
+        self._company = 1
         self._since = 0.0
         self._closed = False
         self._thread: threading.Thread | None = None
@@ -119,7 +121,7 @@ class GroupCommit:
     def leave(self) -> None:
         with self._changed:
             self._members -= 1
-            if self._waiting and len(self._waiting) >= self._members:
+            if self._waiting and self._is_complete():
                 self._changed.notify()
 
     def submit(self, entry: Entry) -> Future[None]:
@@ -153,9 +155,14 @@ class GroupCommit:
         return (
             self._closed
             or self._rows >= self._max_rows
-            or len(self._waiting) >= self._members
+            or self._is_complete()
             or self._clock.monotonic() - self._since >= self._linger
         )
+
+    def _is_complete(self) -> bool:
+        # The messages of a receive start one after another: at the first one's rows the others are not yet in
+        # the works, and a write of its own would have them wait for it.
+        return len(self._waiting) >= max(self._members, self._company)
 
     def _run(self) -> None:
         while True:
@@ -180,6 +187,7 @@ class GroupCommit:
                 break
             count += 1
             rows += len(entry.rows)
+        self._company = max(count, self._company // 2)
         taken = self._waiting[:count]
         del self._waiting[:count]
         self._rows -= rows
