@@ -150,3 +150,14 @@ def test_the_json_schema_refuses_wrong_ones(old: str, new: str) -> None:
 
 def test_the_json_schema_is_json() -> None:
     assert json.loads(json.dumps(json_schema())) == json_schema()
+
+
+def test_the_file_of_the_guide_on_the_page_is_right_and_that_of_the_handler_too() -> None:
+    from tests.docs.pages import blocks
+
+    page = Path(__file__).parents[2] / "docs" / "guide-sqs-to-mysql.md"
+    (shown,) = [block.code for block in blocks(page) if block.language == "yaml"]
+    app = loads(shown, ENVIRONMENT)
+    original = load(CASES / "worker.yaml", ENVIRONMENT)
+    assert app.resources == original.resources
+    assert app.tasks[0].retry == original.tasks[0].retry
