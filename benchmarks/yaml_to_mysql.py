@@ -1,7 +1,7 @@
 """The guide's worker at concurrency 16 against a loop written by hand with boto3 and PyMySQL.
 
-The loop receives 10, runs one executemany, commits, deletes 10. Both read from the local endpoint, in a process
-of its own, and write to MariaDB or MySQL. Rounds alternate; the result is the median of the ratios::
+The loop receives 10, runs one executemany, commits, deletes 10. Both read from the local endpoint, in a
+process of its own, and write to MariaDB or MySQL. Rounds alternate; the result is the median of the ratios::
 
     python benchmarks/yaml_to_mysql.py --rounds 5 --events 5000
 

@@ -102,8 +102,8 @@ class _Supervisor:
             self._children.remove(child)
             age = time.monotonic() - self._started.pop(child.pid)
             if self._stop is not None or code in (0, 2):
-                # Done, or a file with mistakes, of which the child has told. A child that has only just started
-                # dies of the signal itself, with nothing in hand.
+                # Done, or a file with mistakes, of which the child has told. A child that has only just
+                # started dies of the signal itself, with nothing in hand.
                 self._codes.append(0 if code == -signal.SIGTERM else 1 if code < 0 else code)
                 continue
             if self._watch is not None and age < _TOO_SOON:

@@ -69,7 +69,7 @@ def test_the_guides_files_write_every_event_once_through_a_kill(
 ) -> None:
     events = fill(client, 400, visibility=2, with_bad=False)
     with database("mysql", tmp_path) as (dsn, engine):
-        with running_guide(tmp_path, server, events.url, dsn) as worker:
+        with running_guide(tmp_path, server.url, events.url, dsn) as worker:
             wait_until(lambda: rows(engine) > len(events.good) // 3, 20, worker)
             worker.kill()
             worker.start()
@@ -89,7 +89,7 @@ def test_the_guides_files_write_every_event_once_through_a_kill(
 def test_two_thousand_events_survive_two_kills(tmp_path: Path, server: LocalServer, client: Any) -> None:
     events = fill(client, 2000, visibility=5)
     with database("mysql", tmp_path) as (dsn, engine):
-        with running_guide(tmp_path, server, events.url, dsn) as worker:
+        with running_guide(tmp_path, server.url, events.url, dsn) as worker:
             for part in (0.3, 0.6):
                 wait_until(lambda part=part: rows(engine) > len(events.good) * part, 30, worker)
                 worker.kill()
@@ -121,10 +121,28 @@ def test_the_same_on_other_databases(
     (files / "worker.yaml").write_text(text.replace("NOW(6)", now), encoding="utf-8")
     (files / "handler.py").write_bytes((CASES / "handler.py").read_bytes())
     with database(kind, tmp_path) as (dsn, engine):
-        with running_guide(tmp_path, server, events.url, dsn, files=files) as worker:
+        with running_guide(tmp_path, server.url, events.url, dsn, files=files) as worker:
             wait_until(
                 lambda: number_of(client, events.dead) == events.bad and number_of(client, events.url) == 0,
                 60,
+                worker,
+            )
+            assert worker.stop() == 0
+        check(engine, client, events, worker.text())
+
+
+@pytest.mark.wire
+@pytest.mark.slow
+@pytest.mark.timeout(150)
+def test_the_same_on_another_emulator(tmp_path: Path, ministack_endpoint: str) -> None:
+    keys = {"aws_access_key_id": "testing", "aws_secret_access_key": SECRET, "region_name": "us-east-1"}
+    client = boto3.client("sqs", endpoint_url=ministack_endpoint, **keys)
+    events = fill(client, 300, visibility=2)
+    with database("mysql", tmp_path) as (dsn, engine):
+        with running_guide(tmp_path, ministack_endpoint, events.url, dsn) as worker:
+            wait_until(
+                lambda: number_of(client, events.dead) == events.bad and number_of(client, events.url) == 0,
+                90,
                 worker,
             )
             assert worker.stop() == 0

@@ -14,17 +14,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sqs_workers.app.connections import database_url
+from sqs_workers.app.connections import database_url, open_sqs
 from sqs_workers.app.envelopes import item_of
 from sqs_workers.app.logs import JsonFormatter, TextFormatter, configure
 from sqs_workers.app.outlets import Entry, GroupCommit, OneByOne, WriteReport
 from sqs_workers.app.receiving import Quota
-from sqs_workers.app.remote_sinks import RowsToHttp
+from sqs_workers.app.remote_sinks import RowsToHttp, RowsToQueue
 from sqs_workers.app.retrying import TaskBackoff
 from sqs_workers.app.spec import Logging, Retry
-from sqs_workers.app.spec_resources import HttpSink, Mysql, Postgres, Sqlite
+from sqs_workers.app.spec_resources import HttpSink, Mysql, Postgres, Sqlite, Sqs, SqsSink
 from sqs_workers.exceptions import ConfigurationError, PermanentError, UndecodableMessageError
-from sqs_workers.messages import Message
+from sqs_workers.messages import Message, OutgoingMessage
+from sqs_workers.transport import EntryError, SendResult
 
 NOTIFICATION = {
     "Type": "Notification",
@@ -382,3 +383,73 @@ def test_a_row_that_is_no_json_is_permanent() -> None:
     sink = RowsToHttp("hook", HttpSink(url="http://127.0.0.1:1/"), connections=1)
     (error,) = sink.write([Entry("m", (cast("Any", {"x": object()}),))])
     assert isinstance(error, PermanentError)
+
+
+# -- another queue
+
+
+class _Taker:
+    """A transport that refuses what it is told to."""
+
+    def __init__(self, refused: dict[str, bool]) -> None:
+        self.refused = refused
+        self.requests: list[list[OutgoingMessage]] = []
+
+    def send_batch(self, queue_url: str, messages: Sequence[OutgoingMessage]) -> list[SendResult]:
+        self.requests.append(list(messages))
+        return [
+            SendResult(None, EntryError("Code", "", self.refused[message.body]))
+            if message.body in self.refused
+            else SendResult("id")
+            for message in messages
+        ]
+
+
+def to_queue(taker: _Taker, **options: Any) -> RowsToQueue:
+    spec = SqsSink(connector="sqs", **{"name": "next", **options})
+    return RowsToQueue("next", spec, cast("Any", taker), lambda: "http://queue")
+
+
+def test_rows_for_a_queue_go_in_tens_and_each_message_gets_its_own_answer() -> None:
+    taker = _Taker({'{"n": "wrong"}': True, '{"n": "later"}': False})
+    entries = [Entry(str(n), ({"n": n},)) for n in range(12)]
+    entries += [Entry("x", ({"n": "wrong"},)), Entry("y", ({"n": "later"}, {"n": 1}))]
+    errors = to_queue(taker).write(entries)
+    assert [len(request) for request in taker.requests] == [10, 5]
+    assert errors[:12] == [None] * 12
+    assert isinstance(errors[12], PermanentError)
+    assert errors[13] is not None
+    assert not isinstance(errors[13], PermanentError)
+
+
+def test_rows_for_a_fifo_queue_have_a_group_and_a_deduplication_id_that_stays() -> None:
+    taker = _Taker({})
+    sink = to_queue(taker, name="next.fifo", group_id="account")
+    errors = sink.write([Entry("m-1", ({"account": 7}, {"account": 8})), Entry("m-2", ({"other": 1},))])
+    assert [(one.group_id, one.deduplication_id) for one in taker.requests[0]] == [
+        ("7", "m-1-0"),
+        ("8", "m-1-1"),
+    ]
+    assert isinstance(errors[1], PermanentError)
+
+
+def test_a_row_that_is_too_large_for_a_queue_is_permanent() -> None:
+    (error,) = to_queue(_Taker({})).write([Entry("m", ({"x": "y" * 1_100_000},))])
+    assert isinstance(error, PermanentError)
+
+
+def test_a_role_is_assumed_when_it_is_first_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    spec = Sqs(region_name="us-east-1", role_arn="arn:aws:iam::123456789012:role/worker", external_id="x")
+    client = open_sqs("sqs", spec)
+    assert client._request_signer._credentials.method == "assume-role"
+    client.close()
+
+
+def test_a_region_that_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
+    with pytest.raises(ConfigurationError, match="region"):
+        open_sqs("sqs", Sqs())
