@@ -215,3 +215,17 @@ def test_a_move_task_needs_a_dead_letter_queue_and_an_existing_destination(
         client.start_message_move_task(SourceArn=arn(client, dead), MaxNumberOfMessagesPerSecond=501)
     with refused("InvalidParameterValue", "TaskHandle"):
         client.cancel_message_move_task(TaskHandle="nonsense")
+
+
+def test_a_moved_message_expires_before_a_younger_one_that_was_there_first(
+    client: Any, clock: Any, make_queue: Any
+) -> None:
+    dead = make_queue("dead", MessageRetentionPeriod="100")
+    url = make_queue("jobs", RedrivePolicy=redrive(client, dead, 1))
+    client.send_message(QueueUrl=url, MessageBody="old")
+    clock.advance(60)
+    client.send_message(QueueUrl=dead, MessageBody="young")
+    fail(client, clock, url, 2)
+    assert counts(client, dead)[0] == 2
+    clock.advance(40)
+    assert bodies(receive(client, dead)) == ["young"]

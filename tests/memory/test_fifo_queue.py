@@ -192,3 +192,15 @@ def test_expired_messages_of_a_group_do_not_block_it(client: Any, clock: Any, ma
     assert receive(client, url) == []
     clock.advance(20)
     assert bodies(receive(client, url)) == ["a2"]
+
+
+def test_a_receive_attempt_whose_message_was_held_longer_is_a_new_receive(
+    client: Any, make_queue: Any
+) -> None:
+    url = make_queue("jobs.fifo")
+    send(client, url, "a", "a1")
+    (message,) = receive(client, url, ReceiveRequestAttemptId="try")
+    client.change_message_visibility(
+        QueueUrl=url, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=100
+    )
+    assert receive(client, url, ReceiveRequestAttemptId="try") == []

@@ -199,3 +199,26 @@ def test_a_look_tells_how_long_the_request_may_wait_and_when_to_look_again(
     clock.advance(2)
     look = backend.receive_now({"QueueUrl": url, "WaitTimeSeconds": 3})
     assert (look.answer, look.wait_seconds, look.next_in) == ({}, 3, 7)
+
+
+def test_subscribers_hear_when_the_moment_to_look_again_may_have_moved(
+    session: Any, client: Any, clock: Any, make_queue: Any
+) -> None:
+    dead = make_queue("dead")
+    url = make_queue("jobs", RedrivePolicy=redrive(client, dead, 1))
+    client.send_message(QueueUrl=url, MessageBody="bad")
+    heard: list[str] = []
+    unsubscribe = session.backend.subscribe(url, lambda: heard.append("jobs"))
+    (message,) = receive(client, url)
+    client.change_message_visibility(
+        QueueUrl=url, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=3
+    )
+    assert heard == ["jobs"]
+    clock.advance(3)
+    assert receive(client, url) == []
+    source = client.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    client.start_message_move_task(SourceArn=source, MaxNumberOfMessagesPerSecond=1)
+    assert heard == ["jobs"] * 2
+    unsubscribe()
+    client.send_message(QueueUrl=url, MessageBody="x")
+    assert heard == ["jobs"] * 2
