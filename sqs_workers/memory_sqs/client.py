@@ -81,6 +81,10 @@ class MemoryClient:
         method.__doc__ = f"{operation_name} of Amazon SQS, with boto3's arguments and answer."
         return method
 
+    def wake_receives(self, *, QueueUrl: str) -> None:
+        """Answer the long polls of the queue that are under way now. Not an operation of SQS."""
+        self._aws.wake_receives(QueueUrl)
+
     @property
     def exceptions(self) -> BaseClientExceptions:
         """The modeled exceptions (``client.exceptions.QueueDoesNotExist``)."""

@@ -37,6 +37,7 @@ class QueueState(ABC):
         self.uid = new_id()[:13]
         self.changed = threading.Condition(lock)
         self.pollers = 0
+        self.wakes = 0
         self.listeners: dict[int, Callable[[], None]] = {}
         self.deleted = False
         self.tags: dict[str, str] = {}

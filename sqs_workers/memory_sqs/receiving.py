@@ -72,10 +72,11 @@ def receive_message(account: Account, params: Mapping[str, Any]) -> dict[str, An
     request = _parse(account, params)
     queue, clock = request.queue, account.clock
     deadline = clock.monotonic() + request.wait
+    wakes = queue.wakes
     while True:
         now = clock.monotonic()
         answer = _look(account, request, now)
-        if answer or now >= deadline:
+        if answer or now >= deadline or queue.wakes != wakes:
             return answer
         due = _next_due(account, queue)
         until = deadline if due is None else min(deadline, max(due, now))

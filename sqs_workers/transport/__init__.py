@@ -2,7 +2,7 @@
 
 from sqs_workers.transport.boto3_client import Boto3Transport
 from sqs_workers.transport.errors import ErrorKind, classify, classify_code, error_code
-from sqs_workers.transport.protocol import EntryError, ReceiveOptions, SendResult, Transport
+from sqs_workers.transport.protocol import EntryError, ReceiveOptions, SendResult, Transport, WakesReceives
 
 __all__ = [
     "Boto3Transport",
@@ -11,6 +11,7 @@ __all__ = [
     "ReceiveOptions",
     "SendResult",
     "Transport",
+    "WakesReceives",
     "classify",
     "classify_code",
     "error_code",

@@ -84,6 +84,12 @@ class Boto3Transport:
             for raw in answer.get("Messages") or ()
         ]
 
+    def wake_receives(self, queue_url: str) -> None:
+        """Answer long polls under way where the client can do that; a client of SQS cannot."""
+        wake = getattr(self._get_client(), "wake_receives", None)
+        if wake is not None:
+            wake(QueueUrl=queue_url)
+
     def delete(self, queue_url: str, receipt_handle: str) -> None:
         self._get_client().delete_message(QueueUrl=queue_url, ReceiptHandle=receipt_handle)
 

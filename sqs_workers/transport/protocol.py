@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from sqs_workers.messages import Message, OutgoingMessage
 
-__all__ = ["EntryError", "ReceiveOptions", "SendResult", "Transport"]
+__all__ = ["EntryError", "ReceiveOptions", "SendResult", "Transport", "WakesReceives"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,4 +94,13 @@ class Transport(Protocol):
         self, queue_url: str, entries: Sequence[tuple[str, int]]
     ) -> list[EntryError | None]:
         """Change 1 to 10 visibilities, ``(receipt handle, seconds)`` each; ``None`` or an error each."""
+        ...
+
+
+@runtime_checkable
+class WakesReceives(Protocol):
+    """A transport that can answer a long poll before its time. SQS cannot; queues in memory can."""
+
+    def wake_receives(self, queue_url: str) -> None:
+        """Answer the receives of the queue that are under way now, losing nothing, if that is possible."""
         ...

@@ -3,6 +3,7 @@
 from sqs_workers.worker.circuit import PauseOn
 from sqs_workers.worker.contract import BatchSettings, Handler, JobPolicies, Source
 from sqs_workers.worker.once import process_once
+from sqs_workers.worker.processes import run_processes
 from sqs_workers.worker.result import SourceStats, WorkerResult, WorkerStats
 from sqs_workers.worker.runner import Worker
 
@@ -17,4 +18,5 @@ __all__ = [
     "WorkerResult",
     "WorkerStats",
     "process_once",
+    "run_processes",
 ]

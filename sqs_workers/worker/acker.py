@@ -1,4 +1,4 @@
-"""Settles messages, each once: deletes and visibility changes in tens, copies to dead-letter queues one by one.
+"""Settles messages, each once: deletes and visibility changes in tens, dead-letter copies one by one.
 
 A queue that drains fast fills its batches; a lone slow job is settled at once. Whatever fails is tried again,
 entry by entry, while the message is still ours; a job is never run again because its delete failed here.
@@ -20,6 +20,7 @@ from typing_extensions import assert_never
 from sqs_workers.limits import MAX_BATCH_ENTRIES, MAX_VISIBILITY_TIMEOUT
 from sqs_workers.outcome import ChangeVisibility, Delete, Leave, MoveTo, Settlement
 from sqs_workers.transport import EntryError, ErrorKind, classify, classify_code, error_code
+from sqs_workers.worker.calls import join_all
 from sqs_workers.worker.held import Held, Phase, log_fields
 from sqs_workers.worker.moves import copy_message
 
@@ -169,9 +170,7 @@ class Acker:
 
     def join(self, timeout: float) -> bool:
         """Wait for the threads (real seconds); whether all have ended."""
-        for thread in list(self._threads):
-            thread.join(timeout)
-        return not any(thread.is_alive() for thread in self._threads)
+        return not join_all(self._threads, timeout)
 
     # -- batching
 

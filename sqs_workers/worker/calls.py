@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sqs_workers.clock import Clock
 
-__all__ = ["CallThreads"]
+__all__ = ["CallThreads", "join_all"]
 
 logger = logging.getLogger(__name__)
+
+
+def join_all(threads: Iterable[threading.Thread], timeout: float) -> list[threading.Thread]:
+    """Wait for threads, ``timeout`` real seconds for all together; those that still run."""
+    deadline = time.monotonic() + timeout
+    alive = []
+    for thread in list(threads):
+        thread.join(max(0.0, deadline - time.monotonic()))
+        if thread.is_alive():
+            alive.append(thread)
+    return alive
 
 
 class CallThreads:
@@ -52,12 +64,10 @@ class CallThreads:
             self._condition.notify_all()
 
     def join(self, timeout: float) -> bool:
-        """Wait for the threads, ``timeout`` real seconds for each at most; whether all have ended."""
+        """Wait for the threads (real seconds); whether all have ended."""
         with self._condition:
             threads = list(self._threads)
-        for thread in threads:
-            thread.join(timeout)
-        return not any(thread.is_alive() for thread in threads)
+        return not join_all(threads, timeout)
 
     def _run(self) -> None:
         while True:

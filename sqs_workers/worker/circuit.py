@@ -26,7 +26,8 @@ class PauseOn:
     :param errors: exception classes that say that a dependency is down, for instance
         ``(sqlalchemy.exc.OperationalError,)``.
     :param failures: failures with such an error in a row that pause the queue; 3 by default.
-    :param min_pause: seconds until the first probe; 1 by default. Doubled, with jitter, after each that fails.
+    :param min_pause: seconds until the first probe; 1 by default. Doubled, with jitter, after each that
+        fails.
     :param max_pause: seconds between probes at most; 60 by default.
     :param probe: called without arguments instead of running a job; the dependency is up if it raises nothing
         and does not answer ``False``. ``None``: a single job is the probe.
@@ -50,7 +51,7 @@ class PauseOn:
             raise ConfigurationError(f"PauseOn: failures is 1 or more, not {self.failures!r}")
         if not 0 < self.min_pause <= self.max_pause:
             raise ConfigurationError(
-                f"PauseOn: min_pause {self.min_pause!r} must be above 0 and at most max_pause {self.max_pause!r}"
+                f"PauseOn: min_pause {self.min_pause!r} is above 0 and at most max_pause {self.max_pause!r}"
             )
 
     def start(self, clock: Clock) -> Circuit:

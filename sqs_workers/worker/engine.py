@@ -2,16 +2,18 @@
 
 The journey of a message, step by step:
 
-1. a receiver (``poller``) asks for no more than ``slots`` allows, and hands what comes to :meth:`Engine.admit`;
+1. a receiver (``poller``) asks for no more than ``slots`` allows, and hands what comes to
+   :meth:`Engine.admit`;
 2. ``heartbeat`` holds the message from its receipt;
-3. :meth:`Engine.dispatch` gives it a slot, in the order that ``lanes`` keeps, and ``executors`` call the handler;
+3. :meth:`Engine.dispatch` gives it a slot, in the order that ``lanes`` keeps, and ``executors`` call the
+   handler;
 4. :meth:`Engine.claim` ends its run, once; ``steps`` turn the outcome into a settlement;
 5. ``acker`` settles it;
 6. :meth:`Engine.free_slot` gives the slot to the next;
 7. the shutdown policy sees the result.
 
-One lock guards phases, buffers and counts; it is reentrant. The locks of heartbeat and acker are taken inside of
-it, never around it. Signal handlers take none (see ``lifecycle``).
+One lock guards phases, buffers and counts; it is reentrant. The locks of heartbeat and acker are taken inside
+of it, never around it. Signal handlers take none (see ``lifecycle``).
 """
 
 from __future__ import annotations
@@ -84,10 +86,9 @@ class Engine:
         self.executors = Executors(self, concurrency, inline=inline)
         self.watch: Watch = ShutdownWatch(shutdown_policy, self)
         self.stop_reason: str | None = None
-        """Why the worker stops. May be set without the lock, by a signal handler: nothing is started after that."""
+        """Why the worker stops. Set without the lock by a signal handler: nothing is started after that."""
         self.stop_now = False
         """A second signal: wait for nothing more."""
-        self.signalled = False
         self.stop_began = 0.0
         self._stop_begun = False
         self.shutdown_timeout = shutdown_timeout
@@ -124,11 +125,14 @@ class Engine:
         return (first or state.hot) and self.slots.ask(state, self.acker.backlog, first=first) > 0
 
     def admit(self, state: SourceState, messages: Sequence[Message], reserved: int) -> bool:
-        """Take in what a receive brought; ``False`` if the engine is gone and the caller must give it back."""
+        """Take in what a receive brought; ``False`` if the engine is gone: the caller must give it back."""
         taken: list[Held] = []
         with self.lock:
             state.counts.received += len(messages)
+            now = self.clock.monotonic()
             for message in messages:
+                if not message.received_at:
+                    message.received_at = now
                 known = state.in_hand.get(message.message_id)
                 if known is not None:
                     # SQS gave it out again while it is here: one run, settled by the newer receipt.
@@ -232,7 +236,7 @@ class Engine:
         self.heartbeat.discard(held)
 
     def _end_of_turn(self, held: Held, *, proceed: bool, reason: str) -> None:
-        """Let the next of the group run, or give the group's others back. After the settlement was handed on."""
+        """Let the next of the group run, or give the others back. After the settlement was handed on."""
         if not held.source.source.fifo:
             return
         with self.lock:
@@ -348,7 +352,7 @@ class Engine:
         """Handlers that outlived their timeout hold more threads than the worker may have."""
         self.fail(
             WorkerError(
-                f"{count} handlers have outlived their timeout and still hold a thread each: the worker stops. "
+                f"{count} handlers have outlived their timeout and hold a thread each: the worker stops. "
                 "Make them end by themselves (timeouts of their own for every call), or use async jobs"
             ),
             "too many handlers outlived their timeout",

@@ -1,4 +1,4 @@
-"""Where handlers run: in the calling thread, in a pool of threads, or on one event loop for ``async def`` jobs."""
+"""Where handlers run: in the calling thread, in a pool of threads, or on one event loop (``async def``)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from sqs_workers.outcome import Failed, Outcome, Unrun
 from sqs_workers.worker import steps
+from sqs_workers.worker.calls import join_all
 from sqs_workers.worker.held import Held, Phase, log_fields
 from sqs_workers.worker.loop import LoopThread
 
@@ -28,6 +29,7 @@ STOP_SHARE = 0.9
 
 # Seconds that a cancelled coroutine gets to end before it is given up.
 _CANCEL_GRACE = 5.0
+_INTERRUPT_AGAIN = 0.2
 
 
 class JobInterrupted(BaseException):
@@ -60,6 +62,7 @@ class Executors:
         self._work = threading.Condition(engine.lock)
         self._threads: list[threading.Thread] = []
         self._live = 0
+        self._started = 0
         self._idle = 0
         self._zombies = 0
         self._running: set[Work] = set()
@@ -77,7 +80,7 @@ class Executors:
         """Run ``work``, which has got a slot."""
         self._running.add(work)
         held = work.messages[0]
-        if work.state.source.batch is None and work.state.handler.is_async(held.message):
+        if work.state.source.batch is None and self._is_async(held):
             self.loop.submit(partial(self._execute_async, work))
             return
         self._tasks.append(work)
@@ -85,6 +88,13 @@ class Executors:
             self._engine.changed.notify_all()
         else:
             self._wake_thread()
+
+    def _is_async(self, held: Held) -> bool:
+        try:
+            return held.source.handler.is_async(held.message)
+        except Exception:
+            logger.exception("Message %s is run in a thread", held.label, extra=log_fields(held))
+            return False
 
     def wake(self) -> None:
         """Let idle threads look at the engine's state."""
@@ -97,9 +107,10 @@ class Executors:
             self._work.notify()
         elif self._live < self._concurrency:
             self._live += 1
-            thread = threading.Thread(
-                target=self._run_thread, name=f"sqs-job-{len(self._threads)}", daemon=True
-            )
+            self._started += 1
+            name = f"sqs-job-{self._started}"
+            thread = threading.Thread(target=self._run_thread, name=name, daemon=True)
+            self._threads = [other for other in self._threads if other.is_alive()]
             self._threads.append(thread)
             thread.start()
 
@@ -124,7 +135,7 @@ class Executors:
         engine = self._engine
         while True:
             with engine.lock:
-                while not self._tasks and not engine.stopping:
+                while not engine.stopping and not (self.inline and self._tasks):
                     engine.clock.wait(engine.changed, None)
                 if engine.stopping:
                     return
@@ -219,13 +230,20 @@ class Executors:
             engine.heartbeat.cancel_alarm(work.messages[0])
         for held, outcome in zip(work.messages, outcomes, strict=True):
             if engine.claim(held):
-                engine.conclude(held, outcome)
+                self._conclude(held, outcome)
         with engine.lock:
             if work in self._running:
                 self._finish(work, took)
                 return True
             self._zombies -= 1
             return False
+
+    def _conclude(self, held: Held, outcome: Outcome) -> None:
+        try:
+            self._engine.conclude(held, outcome)
+        except Exception:
+            # A thread and a slot must not be lost to it; the message comes back by its visibility timeout.
+            logger.exception("Job %s could not be settled", held.label, extra=log_fields(held))
 
     def _finish(self, work: Work, took: float | None) -> None:
         self._running.discard(work)
@@ -290,13 +308,16 @@ class Executors:
         handled, nothing can be done from outside: the stop waits for the handler.
         """
         if self.inline and self.interrupt is not None:
-            self._engine.heartbeat.set_alarm(self, seconds, self._interrupt_handler)
+            self._engine.heartbeat.set_alarm(self, seconds, self.interrupt_handler)
 
-    def _interrupt_handler(self) -> None:
+    def interrupt_handler(self) -> None:
+        """Leave the handler in the calling thread now, if signals are handled."""
         interrupt = self.interrupt
         if interrupt is not None and self.in_handler:
             self.interrupting = True
             interrupt()
+            # A signal that comes just before the thread blocks is not noticed until it wakes: ask again.
+            self._engine.heartbeat.set_alarm(self, _INTERRUPT_AGAIN, self.interrupt_handler)
 
     def cancel_tasks(self) -> None:
         """Cancel the coroutines that still run."""
@@ -313,9 +334,7 @@ class Executors:
 
     def join(self, timeout: float) -> list[str]:
         """Wait for the threads (real seconds); names of those that still run."""
-        for thread in self._threads:
-            thread.join(timeout)
-        alive = [thread.name for thread in self._threads if thread.is_alive()]
+        alive = [thread.name for thread in join_all(self._threads, timeout)]
         if not self.loop.join(timeout):
             alive.append("the event loop")
         return alive

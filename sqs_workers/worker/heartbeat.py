@@ -143,6 +143,12 @@ class Heartbeat:
         held.beat_interval = round(wait, 1) if wait > 1 else wait
         self._set(_BEAT, held.beat_interval, held, now + wait)
 
+    def _schedule_notice(self, held: Held, now: float) -> None:
+        wait = held.received_at + MAX_VISIBILITY_TIMEOUT - _LIMIT_NOTICE - now
+        if wait > 0 and not held.told_of_limit:
+            held.beat_interval = wait
+            self._set(_BEAT, wait, held, now + wait)
+
     def _run(self) -> None:
         while True:
             with self._condition:
@@ -172,8 +178,10 @@ class Heartbeat:
             seconds = self._extension(held, now)
             if now + seconds <= held.expires_at:
                 # The handler asked for more than an extension would give: never shorten it.
-                if held.received_at + MAX_VISIBILITY_TIMEOUT - _LIMIT_MARGIN > held.expires_at:
+                if _can_grow(held):
                     self._schedule_next(held)
+                else:
+                    self._schedule_notice(held, now)
                 continue
             groups.setdefault((held.source, seconds), []).append(held)
         return [
@@ -184,10 +192,10 @@ class Heartbeat:
 
     def _extension(self, held: Held, now: float) -> int:
         left = held.received_at + MAX_VISIBILITY_TIMEOUT - now
-        if left < _LIMIT_NOTICE and not held.told_of_limit:
+        if left <= _LIMIT_NOTICE and not held.told_of_limit:
             held.told_of_limit = True
             logger.warning(
-                "Message %s of queue %s is in flight for nearly 12 hours: SQS shows it again in %d s, done or not",
+                "Message %s of queue %s is in flight for nearly 12 hours: SQS shows it again in %d s",
                 held.message.message_id,
                 held.source.name,
                 left,
@@ -206,7 +214,7 @@ class Heartbeat:
         entries = [(held.message.receipt_handle, seconds) for held in batch]
         try:
             results = self._transport.change_visibility_batch(source.url, entries)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - classified, and tried again while the lease lives
             kind, code = classify(error), error_code(error)
             logger.warning(
                 "The visibility of %d message(s) of queue %s could not be extended: %s",
@@ -232,7 +240,9 @@ class Heartbeat:
             if not settled and held.beat_interval is None and not held.released_by_handler:
                 # Counted from the question: the true end is a little later.
                 held.expires_at = asked_at + seconds
-                if held.expires_at < held.received_at + MAX_VISIBILITY_TIMEOUT - _LIMIT_MARGIN - 1:
+                if not _can_grow(held):
+                    self._schedule_notice(held, asked_at)
+                else:
                     interval = held.source.interval
                     held.beat_interval = interval
                     self._set(_BEAT, interval, held, asked_at + interval)
@@ -264,3 +274,8 @@ class Heartbeat:
         )
         if self._hooks.wants(LeaseLost):
             self._hooks.emit(LeaseLost(**event_fields(held), code=code))  # type: ignore[arg-type]
+
+
+def _can_grow(held: Held) -> bool:
+    # Within a second of the 12 hours, SQS would refuse what there is left to ask for.
+    return held.expires_at < held.received_at + MAX_VISIBILITY_TIMEOUT - _LIMIT_MARGIN - 1

@@ -146,10 +146,10 @@ class ReceiptControl:
     def change_visibility(self, message: Message, seconds: int) -> None:
         """Hide the message for ``seconds`` from now.
 
-        :raises ValueError: ``seconds`` is not an integer from 0 to 43,200.
+        :raises TypeError, ValueError: ``seconds`` is not an integer from 0 to 43,200.
         """
         if isinstance(seconds, bool) or not isinstance(seconds, int):
-            raise ValueError(f"a visibility timeout is an integer of seconds, not {seconds!r}")
+            raise TypeError(f"a visibility timeout is an integer of seconds, not {seconds!r}")
         if not 0 <= seconds <= MAX_VISIBILITY_TIMEOUT:
             raise ValueError(
                 f"a visibility timeout is 0 to {MAX_VISIBILITY_TIMEOUT} seconds, not {seconds!r}"

@@ -31,6 +31,10 @@ class Buffer:
         """How many messages may start now."""
         return len(self._waiting)
 
+    def load(self, allowance: int) -> int:
+        """How many slots the waiting messages will take."""
+        return len(self._waiting)
+
     def take(self) -> Held | None:
         """The next message that may start, or ``None``."""
         return self._waiting.popleft() if self._waiting else None
@@ -85,6 +89,15 @@ class Lanes:
     def ready(self) -> int:
         """How many groups have a message that may start now."""
         return len(self._ready)
+
+    def load(self, allowance: int) -> int:
+        """How many slots the waiting messages will take.
+
+        SQS gives out a group's messages together. Those behind another of their group take no slot until
+        that has ended, and must not keep other groups out: up to ``allowance`` of them do not count.
+        """
+        ready = len(self._ready)
+        return ready + max(0, self._waiting - ready - allowance)
 
     def take(self) -> Held | None:
         """The first message of a group of which none runs, or ``None``."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 import signal
+import socket
 import threading
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from sqs_workers.outcome import Unrun
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from sqs_workers.worker.held import Held
     from sqs_workers.worker.poller import Poller
 
-__all__ = ["POLL_GRACE", "Control", "Stop"]
+__all__ = ["POLL_GRACE", "Control", "Stop", "running_controls"]
 
 logger = logging.getLogger(__name__)
 
@@ -27,69 +29,112 @@ POLL_GRACE = 1.0
 """Seconds that a stop waits for receives under way before it leaves them to their threads."""
 
 _CANCEL_GRACE = 1.0
+_LAST_MOMENT = 1.0
+_LEAST_FLUSH = 0.1
 # Real seconds for threads that have nothing more to do.
 _JOIN = 1.0
+
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+_running: set[Control] = set()
+
+
+def running_controls() -> list[Control]:
+    """The controls of the workers that run in this process."""
+    return list(_running)
 
 
 class Control:
     """Carries requests to stop, and signals, into the engine.
 
-    A signal handler runs in the middle of whatever the main thread does, perhaps with a lock in its hands: it must
-    not take any. So it only puts a word into a queue that is made for this, and a thread does the rest.
+    A signal handler runs in the middle of whatever the main thread does, perhaps with a lock in its hands, or
+    not for a long time, if that is in a call into C. So the interpreter writes signals to a socket the moment
+    they come (``signal.set_wakeup_fd``), requests to stop go the same way, and a thread does the rest.
     """
 
     def __init__(self, engine: Engine, *, handle_signals: bool) -> None:
         self._engine = engine
         self._enabled = handle_signals and threading.current_thread() is threading.main_thread()
-        self._before: dict[int, Any] = {}
-        self._requests: SimpleQueue[str | None] = SimpleQueue()
+        self._handlers: dict[int, Any] = {}
+        self._wakeup_fd = -1
+        self._signalled = False
+        self._own_signals = 0
+        self._read, self._write = socket.socketpair()
+        self._write.setblocking(False)
         self._thread = threading.Thread(target=self._run, name="sqs-control", daemon=True)
 
     def __enter__(self) -> Control:
-        engine = self._engine
-        if self._enabled:
-            for number in (signal.SIGTERM, signal.SIGINT):
-                self._before[number] = signal.signal(number, self._handle)
-            main = threading.main_thread().ident or 0
-            engine.executors.interrupt = lambda: signal.pthread_kill(main, signal.SIGTERM)
         self._thread.start()
+        if self._enabled:
+            self._wakeup_fd = signal.set_wakeup_fd(self._write.fileno(), warn_on_full_buffer=False)
+            for number in _SIGNALS:
+                self._handlers[number] = signal.signal(number, self._in_main_thread)
+            self._engine.executors.interrupt = self._interrupt_main_thread
+        _running.add(self)
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        for number, before in self._before.items():
-            # None: installed by something other than Python; there is no way to put it back.
-            signal.signal(number, signal.SIG_DFL if before is None else before)
-        self._before.clear()
+        _running.discard(self)
         self._engine.executors.interrupt = None
-        self._requests.put(None)
+        if self._enabled:
+            for number, handler in self._handlers.items():
+                # None: installed by something other than Python; there is no way to put it back.
+                signal.signal(number, signal.SIG_DFL if handler is None else handler)
+            signal.set_wakeup_fd(self._wakeup_fd, warn_on_full_buffer=False)
+        self._write.close()
         self._thread.join(_JOIN)
+        self._read.close()
 
     def stop(self, reason: str) -> None:
         """Ask for a stop, from anywhere; takes no lock."""
         if self._engine.stop_reason is None:
             self._engine.stop_reason = reason
-        self._requests.put(reason)
+        self._poke()
 
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        engine = self._engine
-        if engine.executors.interrupting or engine.signalled:
-            engine.stop_now = engine.stop_now or engine.signalled and not engine.executors.interrupting
-            self._requests.put("")
-            if engine.executors.in_handler:
-                raise JobInterrupted
-            return
-        engine.signalled = True
-        self.stop(signal.Signals(number).name)
+    def skip_waiting(self) -> None:
+        """Wait for nothing more; takes no lock."""
+        self._engine.stop_now = True
+        self._poke()
+
+    def _poke(self) -> None:
+        # Full: there is enough to read already. Closed: the worker has returned.
+        with contextlib.suppress(OSError):
+            self._write.send(b"\0")
+
+    def _interrupt_main_thread(self) -> None:
+        self._own_signals += 1
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+
+    def _in_main_thread(self, number: int, frame: FrameType | None) -> None:
+        executors = self._engine.executors
+        if executors.interrupting and executors.in_handler:
+            raise JobInterrupted
 
     def _run(self) -> None:
-        while True:
-            reason = self._requests.get()
-            if reason is None:
-                return
-            if reason:
-                self._engine.request_stop(reason)
-            else:
-                self._engine.wake_all()
+        engine = self._engine
+        while data := self._read.recv(4096):
+            for number in data:
+                if number in _SIGNALS:
+                    self._on_signal(number)
+                elif number and self._wakeup_fd != -1:
+                    os.write(self._wakeup_fd, bytes((number,)))
+            if engine.stop_reason is not None:
+                engine.request_stop(engine.stop_reason)
+            if engine.stop_now:
+                engine.wake_all()
+                engine.executors.interrupt_handler()
+
+    def _on_signal(self, number: int) -> None:
+        engine = self._engine
+        if self._own_signals:
+            self._own_signals -= 1
+        elif not self._signalled:
+            self._signalled = True
+            if engine.stop_reason is None:
+                engine.stop_reason = signal.Signals(number).name
+        else:
+            engine.stop_now = True
 
 
 class Stop:
@@ -118,15 +163,16 @@ class Stop:
         # 2. What did not end: coroutines are cancelled, messages given back. A thread cannot be ended.
         self._cancel()
         # 3. Receives under way get a second, counted from the request; what they bring is given back at once.
+        for poller in self._pollers:
+            poller.wake()
         self._wait_for_receives(min(self._began + POLL_GRACE, deadline))
         with engine.lock:
             engine.stopped = True
             trailing = [poller for poller in self._pollers if poller.under_way]
         # 4. Acknowledgements and releases go out, those of the steps above included.
-        if not engine.acker.flush(max(deadline, clock.monotonic() + 0.1) if not engine.stop_now else 0.0):
-            self.abandoned += [
-                f"{count} settlement(s) of {name}" for name, count in engine.acker.left_behind().items()
-            ]
+        if not engine.acker.flush(self._flush_deadline(deadline)):
+            left = engine.acker.left_behind()
+            self.abandoned += [f"{count} settlement(s) of {name}" for name, count in left.items()]
         # 5. Only now may heartbeats end, and the threads.
         engine.heartbeat.close()
         engine.acker.close()
@@ -136,9 +182,15 @@ class Stop:
                 "A receive is still under way; what it brings is given back",
                 extra={"queue_name": poller.queue_name},
             )
-            poller.trail()
+            if not engine.stop_now:
+                poller.trail()
         self._join([poller for poller in self._pollers if poller not in trailing])
         return clock.monotonic() - self._began
+
+    def _flush_deadline(self, deadline: float) -> float:
+        # Whatever was waited for before, and after a second signal too: one moment for the network.
+        now = self._engine.clock.monotonic()
+        return now + _LAST_MOMENT if self._engine.stop_now else max(deadline, now + _LEAST_FLUSH)
 
     def _wait_for_handlers(self, deadline: float) -> None:
         engine = self._engine

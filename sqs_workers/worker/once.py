@@ -35,8 +35,8 @@ def process_once(
 ) -> BatchProcessingResult:
     """Receive once, run what came, settle it, and return.
 
-    Up to 10 messages, or the size of a batch handler's batch from as many receives as that takes, the first of
-    which waits. Errors of the receive are raised; those of jobs are settled.
+    Up to 10 messages, or the size of a batch handler's batch from as many receives as that takes, the first
+    of which waits. Errors of the receive are raised; those of jobs are settled.
 
     :param wait_seconds: seconds of long polling (0 to 20).
     """

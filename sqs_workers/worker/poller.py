@@ -1,9 +1,10 @@
 """Receives messages: one long poll for each queue, and overlapping short ones while there is more to get.
 
-A long poll that is under way cannot be called back: SQS may hand out a message at any moment and hides it, whether
-anybody still listens or not. So a stop never drops one. The worker waits for it for a second; if it has not been
-answered by then, ``run()`` returns, and the receiver thread stays until the answer comes and gives back at
-once whatever it brings. The process waits for such receivers when it exits, no longer than a poll lasts.
+A long poll that is under way cannot be called back: SQS may hand out a message at any moment and hides it,
+whether anybody still listens or not. So a stop never drops one. The worker waits for it for a second; if it
+has not been answered by then, ``run()`` returns, and the receiver thread stays until the answer comes and
+gives back at once whatever it brings. The process waits for such receivers when it exits, no longer than a
+poll lasts.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from typing import TYPE_CHECKING
 
 from sqs_workers.exceptions import QueueNotFoundError, SQSError, WorkerError
 from sqs_workers.hooks import PollFailed
-from sqs_workers.transport import ErrorKind, classify, error_code
+from sqs_workers.transport import ErrorKind, WakesReceives, classify, error_code
+from sqs_workers.worker.calls import join_all
 from sqs_workers.worker.circuit import Circuit
 
 if TYPE_CHECKING:
@@ -78,9 +80,17 @@ class Poller:
 
     def join(self, timeout: float) -> bool:
         """Wait for the threads (real seconds); whether all have ended."""
-        for thread in list(self._threads):
-            thread.join(timeout)
-        return not any(thread.is_alive() for thread in self._threads)
+        return not join_all(self._threads, timeout)
+
+    def wake(self) -> None:
+        """Have the receives under way answered now, where the transport can do that."""
+        transport = self._engine.transport
+        if not self.under_way or not isinstance(transport, WakesReceives):
+            return
+        try:
+            transport.wake_receives(self._state.url)
+        except Exception:
+            logger.exception("The receives of queue %s could not be woken", self._state.name)
 
     def trail(self) -> None:
         """Leave the receives under way to their threads, which give back what they bring; wait at exit."""

@@ -18,7 +18,7 @@ __all__ = [
 EXIT_CLEAN = 0
 """Everything in hand was settled or given back."""
 EXIT_START = 1
-"""The worker could not start: a missing queue, or one that these credentials may not use. ``run()`` raises."""
+"""The worker could not start: a queue is missing, or denied to these credentials. ``run()`` raises."""
 EXIT_ABANDONED = 3
 """The stop deadline passed, or a second signal came, before everything had ended."""
 EXIT_FAILED = 4

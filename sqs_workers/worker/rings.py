@@ -1,7 +1,7 @@
 """Many deadlines of few lengths: the oldest is always first, and one that is not needed is removed at once.
 
-A heap would keep the deadlines of settled messages until they pass: with a visibility timeout of 12 hours, for
-hours. Here all deadlines of one length stand in a ring in the order in which they were set.
+A heap would keep the deadlines of settled messages until they pass: with a visibility timeout of 12 hours,
+for hours. Here all deadlines of one length stand in a ring in the order in which they were set.
 """
 
 from __future__ import annotations

@@ -41,12 +41,13 @@ class Worker:
     :param sources: the queues.
     :param transport: carries the calls to SQS.
     :param concurrency: jobs (batches, for batch handlers) at once.
-    :param executor: ``inline`` runs jobs in the thread that calls :meth:`run`, one at a time; ``threads`` in a
-        pool; ``auto`` takes inline for concurrency 1. ``async def`` jobs run on an event loop in either case.
+    :param executor: ``inline`` runs jobs in the thread that calls :meth:`run`, one at a time; ``threads`` in
+        a pool; ``auto`` takes inline for concurrency 1. ``async def`` jobs run on an event loop in either
+        case.
     :param shutdown_policy: an object with ``update_state(result)`` and ``need_shutdown()``.
     :param shutdown_timeout: seconds from the request to stop until :meth:`run` returns, at most. Handlers get
-        nine tenths of it. With the inline executor, a handler in the main thread is interrupted by an exception
-        then; in another thread, or with ``handle_signals=False``, it cannot be.
+        nine tenths of it. With the inline executor, a handler in the main thread is interrupted by an
+        exception then; in another thread, or with ``handle_signals=False``, it cannot be.
     :param handle_signals: stop on SIGTERM and SIGINT while :meth:`run` is in the main thread; a second signal
         skips the waiting. The handlers that were there before come back after.
     :param receivers: receives of one queue under way at once while it is busy; 4 by default, 1 or more.
@@ -93,10 +94,10 @@ class Worker:
         A stop that was asked for before is honoured: nothing is received then.
 
         :raises QueueNotFoundError: a queue does not exist when the worker starts.
-        :raises WorkerError: a queue cannot be used with these credentials or settings, or the worker cannot go
-            on (too many handlers that outlived their timeout).
-        :raises KeyboardInterrupt, SystemExit: raised by a job, or by Ctrl-C where signals are not handled; the
-            worker has stopped in order before.
+        :raises WorkerError: a queue cannot be used with these credentials or settings, or the worker cannot
+            go on (too many handlers that outlived their timeout).
+        :raises KeyboardInterrupt, SystemExit: raised by a job, or by Ctrl-C where signals are not handled;
+            the worker has stopped in order before.
         """
         engine = Engine(
             self._sources,
@@ -131,7 +132,7 @@ class Worker:
                 for poller in pollers:
                     poller.start()
                 engine.executors.run()
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001 - raised again by run()
                 # Ctrl-C where signals are not handled: stop in order, then let it go on.
                 engine.fail(error, type(error).__name__)
             took = stop.finish()
@@ -236,7 +237,7 @@ def _check(
         raise ConfigurationError(f"executor is 'auto', 'inline' or 'threads', not {executor!r}")
     if executor == "inline" and concurrency > 1:
         raise ConfigurationError(
-            f"the inline executor runs one job at a time: take executor='threads' for concurrency {concurrency}"
+            f"the inline executor runs one job at a time: take 'threads' for concurrency {concurrency}"
         )
     if not shutdown_timeout > 0:
         raise ConfigurationError(f"shutdown_timeout is above 0 seconds, not {shutdown_timeout!r}")

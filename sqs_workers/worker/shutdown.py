@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from sqs_workers.worker.source import SourceState
 
 __all__ = ["ShutdownWatch", "Watch"]
+
+
+logger = logging.getLogger(__name__)
 
 
 class Watch(Protocol):
@@ -51,7 +55,7 @@ class ShutdownWatch:
         self._feed(result)
 
     def polled_empty(self, state: SourceState) -> None:
-        """A long poll brought nothing. A worker is idle if all its queues are empty and nothing is in hand."""
+        """A long poll brought nothing. A worker is idle if its queues are empty and nothing is in hand."""
         state.empty = True
         if self._policy is None:
             return
@@ -61,8 +65,12 @@ class ShutdownWatch:
             self._feed(BatchProcessingResult(state.name))
 
     def _feed(self, result: BatchProcessingResult) -> None:
-        with self._lock:
-            self._policy.update_state(result)
-            enough = self._policy.need_shutdown()
+        try:
+            with self._lock:
+                self._policy.update_state(result)
+                enough = self._policy.need_shutdown()
+        except Exception:
+            logger.exception("Shutdown policy %r failed; the worker goes on", self._policy)
+            return
         if enough:
             self._engine.request_stop(repr(self._policy))

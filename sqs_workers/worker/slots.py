@@ -33,6 +33,7 @@ class Slots:
         self.sources = sources
         self.concurrency = concurrency
         self.running = 0
+        self._allowance = MAX_BATCH_ENTRIES * concurrency
         self._fixed_prefetch = prefetch
         self._weights = sum(state.source.weight for state in sources)
         self._duration: float | None = None
@@ -82,11 +83,10 @@ class Slots:
         circuit = state.circuit
         if circuit is not None and circuit.paused:
             return 0
-        waiting = len(state.buffer)
         batch = state.source.batch
         unit = 1 if batch is None else batch.size
         prefetch = self.prefetch if batch is None else 0
-        held = waiting + state.reserved
+        held = state.buffer.load(self._allowance) + state.reserved
         free = self.concurrency * unit + prefetch - self._taken(state, unit)
         free -= max(0, backlog - _BACKLOG_ALLOWANCE)
         if len(self.sources) > 1:
@@ -103,13 +103,13 @@ class Slots:
     def _taken(self, state: SourceState, unit: int) -> int:
         # What an idle queue's long poll may bring takes no slot from the others: it is one message at most.
         return self.running * unit + sum(
-            len(other.buffer) + (other.reserved if other is state or other.hot else 0)
+            other.buffer.load(self._allowance) + (other.reserved if other is state or other.hot else 0)
             for other in self.sources
         )
 
     def _share(self, state: SourceState, free: int, unit: int, prefetch: int, first: bool) -> int:
-        mine = state.running * unit + len(state.buffer) + state.reserved
-        contended = any(other is not state and len(other.buffer) for other in self.sources)
+        mine = state.running * unit + state.buffer.load(self._allowance) + state.reserved
+        contended = any(other is not state and other.buffer.ready() for other in self.sources)
         if contended:
             share = max(1, self.concurrency * state.source.weight // self._weights) * unit
             share += prefetch * state.source.weight // self._weights

@@ -69,7 +69,7 @@ def check_source(source: Source) -> None:
         value = getattr(source, name)
         if source.heartbeat and value and source.heartbeat >= value:
             raise ConfigurationError(
-                f"{where}: a heartbeat every {source.heartbeat:g} s comes too late for a {name} of {value} s; "
+                f"{where}: a heartbeat every {source.heartbeat:g} s comes too late for a {name} of {value}; "
                 f"leave heartbeat out, or take {value / 3:.1f} s or less"
             )
 

@@ -1,4 +1,4 @@
-"""What the engine's tests share: queues in memory, scripted handlers, a transport with faults, workers in threads."""
+"""What the engine's tests share: queues in memory, scripted handlers, faults, workers in threads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sqs_workers.outcome import Failed, Outcome, Succeeded
 from sqs_workers.transport import Boto3Transport
 from sqs_workers.worker import JobPolicies, Source, Worker, WorkerResult
 
-PATIENCE = 20.0
+PATIENCE = 10.0
 """Real seconds after which a test that waits has failed."""
 
 
@@ -155,7 +155,9 @@ class Bench:
     def counts(self, queue: str = "jobs") -> tuple[int, int]:
         """Messages visible, and in flight."""
         names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
-        answer = self.client.get_queue_attributes(QueueUrl=self.urls[queue], AttributeNames=names)["Attributes"]
+        answer = self.client.get_queue_attributes(QueueUrl=self.urls[queue], AttributeNames=names)[
+            "Attributes"
+        ]
         return int(answer[names[0]]), int(answer[names[1]])
 
     def of(self, event_type: type[Event]) -> list[Any]:
@@ -165,7 +167,9 @@ class Bench:
     def wait_for(self, event_type: type[Event], count: int = 1) -> list[Any]:
         with self.seen:
             if not self.seen.wait_for(lambda: len(self.of(event_type)) >= count, PATIENCE):
-                raise AssertionError(f"{len(self.of(event_type))} of {count} {event_type.__name__}: {self.events}")
+                raise AssertionError(
+                    f"{len(self.of(event_type))} of {count} {event_type.__name__}: {self.events}"
+                )
             return self.of(event_type)
 
     def worker(self, *sources: Source, **options: Any) -> Worker:

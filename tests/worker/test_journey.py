@@ -46,6 +46,17 @@ def test_the_inline_executor_runs_jobs_in_the_calling_thread() -> None:
     assert threads == [threading.current_thread()]
 
 
+def test_threads_run_jobs_and_the_calling_thread_runs_none() -> None:
+    bench = Bench()
+    bench.queue()
+    bench.send(*(str(number) for number in range(60)))
+    threads = set()
+    handler = Handler(lambda message: threads.add(threading.current_thread()))
+    bench.worker(bench.source(handler), concurrency=3, shutdown_policy=StopAfter(60)).run()
+    assert threads
+    assert threading.current_thread() not in threads
+
+
 def test_the_hooks_see_a_job_from_receipt_to_settlement() -> None:
     bench = Bench()
     bench.queue()
@@ -100,14 +111,17 @@ def test_async_jobs_run_on_one_event_loop_side_by_side() -> None:
     bench = Bench()
     bench.queue()
     bench.send(*"abc")
-    arrived: list[str] = []
+    arrived: list[asyncio.Event] = []
     loops = set()
 
     async def meet(message: object) -> None:
         loops.add(asyncio.get_running_loop())
-        arrived.append("x")
-        while len(arrived) < 3:
-            await asyncio.sleep(0)
+        mine = asyncio.Event()
+        arrived.append(mine)
+        if len(arrived) == 3:
+            for event in arrived:
+                event.set()
+        await mine.wait()
 
     with bench.running(
         bench.source(AsyncHandler(meet)), concurrency=3, shutdown_policy=StopAfter(3)

@@ -1,0 +1,65 @@
+"""What the tests of worker processes call in them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+
+from sqs_workers.outcome import Outcome, Succeeded
+from sqs_workers.worker import WorkerResult
+from tests.worker.kit import Bench, Handler
+
+
+def tell(directory: str, text: str) -> None:
+    """Leave a file that says ``text``, whole or not at all."""
+    path = Path(directory)
+    draft = path / f".{os.getpid()}.{text}"
+    draft.write_text(str(os.getpid()))
+    draft.rename(path / f"{text}.{os.getpid()}")
+
+
+def work(directory: str) -> WorkerResult:
+    """A worker on an empty queue in memory, until it is stopped."""
+    bench = Bench()
+    bench.queue()
+    bench.send("a")
+
+    def say(message: object) -> None:
+        tell(directory, "up")
+
+    result = bench.worker(bench.source(Handler(say)), handle_signals=True).run()
+    tell(directory, "stopped")
+    return result
+
+
+def stubborn(directory: str) -> None:
+    """Ignores every request to end."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    tell(directory, "up")
+    threading.Event().wait()
+
+
+def crash() -> int:
+    """Ends badly at once."""
+    return 7
+
+
+def end(code: int = 0) -> int:
+    """Ends by itself."""
+    return code
+
+
+def stuck_job(directory: str) -> WorkerResult:
+    """A worker whose job does not end until it is interrupted."""
+    bench = Bench()
+    bench.queue(VisibilityTimeout="1000")
+    bench.send("a")
+
+    def hang(message: object) -> Outcome:
+        tell(directory, "up")
+        threading.Event().wait()
+        return Succeeded()
+
+    return bench.worker(bench.source(Handler(hang)), handle_signals=True, shutdown_timeout=100).run()
