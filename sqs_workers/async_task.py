@@ -127,17 +127,17 @@ class AsyncTask(Generic[P, R]):
         if self._arguments.signature is not None:
             self.__signature__ = self._arguments.signature
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> NoReturn:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> NoReturn:
         raise RuntimeError(
             f"Async task {self._target.name}.{self.job_name} called synchronously (probably, by mistake). "
-            "Use either AsyncTask.run(...) to run the task synchronously or AsyncTask.delay(...) "
-            "to add it to the queue"
+            "Use either AsyncTask.run(...) to run the task synchronously or AsyncTask.delay(...) to add "
+            "it to the queue"
         )
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._target.name}.{self.job_name}>"
 
-    def run(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def run(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function here and now, whatever the queue.
 
         On a queue that takes batches the function gets a list of this one job.
@@ -157,7 +157,7 @@ class AsyncTask(Generic[P, R]):
         """
         return self._target.add_batch(flush_on_error=flush_on_error)
 
-    def delay(self, *args: P.args, **kwargs: P.kwargs) -> str | None:
+    def delay(self, /, *args: P.args, **kwargs: P.kwargs) -> str | None:
         """Put a job on the queue.
 
         :returns: the message id; ``None`` in a batch.
@@ -168,12 +168,12 @@ class AsyncTask(Generic[P, R]):
         options = NO_OPTIONS if _OPTION_NAMES.isdisjoint(kwargs) else _pop_options(kwargs)
         return self._target.enqueue(self.job_name, self._bind(args, kwargs), options)
 
-    async def adelay(self, *args: P.args, **kwargs: P.kwargs) -> str | None:
+    async def adelay(self, /, *args: P.args, **kwargs: P.kwargs) -> str | None:
         """As :meth:`delay`, without blocking the event loop."""
         options = NO_OPTIONS if _OPTION_NAMES.isdisjoint(kwargs) else _pop_options(kwargs)
         return await self._target.aenqueue(self.job_name, self._bind(args, kwargs), options)
 
-    def bake(self, *args: P.args, **kwargs: P.kwargs) -> BakedAsyncTask:
+    def bake(self, /, *args: P.args, **kwargs: P.kwargs) -> BakedAsyncTask:
         """The task together with its arguments, to be sent later.
 
         :raises TypeError: the arguments do not fit the function.
@@ -213,12 +213,12 @@ class TaskOptions(Generic[P]):
         self._task = task
         self._options = options
 
-    def delay(self, *args: P.args, **kwargs: P.kwargs) -> str | None:
+    def delay(self, /, *args: P.args, **kwargs: P.kwargs) -> str | None:
         """As :meth:`AsyncTask.delay`."""
         task = self._task
         return task._target.enqueue(task.job_name, task._bind(args, kwargs), self._options)
 
-    async def adelay(self, *args: P.args, **kwargs: P.kwargs) -> str | None:
+    async def adelay(self, /, *args: P.args, **kwargs: P.kwargs) -> str | None:
         """As :meth:`AsyncTask.adelay`."""
         task = self._task
         return await task._target.aenqueue(task.job_name, task._bind(args, kwargs), self._options)

@@ -27,8 +27,7 @@ class ClientPool:
     gets new ones, unless they were given.
 
     :param get_session: answers with the boto3 session, or whatever has ``client`` and ``resource``.
-    :param retry_max_attempts: attempts of boto3 for one call.
-    :param retry_mode: boto3's retry mode.
+    :param retries: botocore's retry configuration: ``max_attempts`` and ``mode``.
     :param client: use this client.
     :param resource: use this resource.
     """
@@ -36,14 +35,13 @@ class ClientPool:
     def __init__(
         self,
         get_session: Callable[[], Any],
+        retries: dict[str, Any],
         *,
-        retry_max_attempts: int,
-        retry_mode: str,
         client: Any = None,
         resource: Any = None,
     ) -> None:
         self._get_session = get_session
-        self._retries: Any = {"max_attempts": retry_max_attempts, "mode": retry_mode}
+        self._retries: Any = retries
         self.given_client = client
         self.given_resource = resource
         self._after_fork()

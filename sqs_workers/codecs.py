@@ -28,7 +28,9 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 import pickle
+import threading
 import zlib
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Protocol
@@ -42,12 +44,15 @@ __all__ = [
     "JSONCodec",
     "PickleCodec",
     "PickleCompatCodec",
+    "PickleWarning",
     "accepted_content_types",
     "accepted_names",
     "find_unserializable",
     "get_codec",
     "register_codec",
 ]
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_CONTENT_TYPE = "pickle_compat"
 PICKLE_PY2_COMPAT_PROTO = 2
@@ -177,17 +182,7 @@ def find_unserializable(
     reason = fault(message)
     parts: list[tuple[str, Any]] = []
     if isinstance(message, dict):
-        parts = [
-            (
-                f"{path}.{key}"
-                if path and isinstance(key, str)
-                else str(key)
-                if not path
-                else f"{path}[{key!r}]",
-                item,
-            )
-            for key, item in message.items()
-        ]
+        parts = [(_path_of(key, path), item) for key, item in message.items()]
     elif isinstance(message, (list, tuple)):
         parts = [(f"{path}[{index}]", item) for index, item in enumerate(message)]
     # A cycle would be followed forever.
@@ -196,6 +191,12 @@ def find_unserializable(
             if fault(part) is not None:
                 return find_unserializable(part, fault, part_path, depth + 1)
     return path, message, reason
+
+
+def _path_of(key: Any, parent: str) -> str:
+    if not parent:
+        return str(key)
+    return f"{parent}.{key}" if isinstance(key, str) else f"{parent}[{key!r}]"
 
 
 class _LazyTypedJSON:
@@ -243,7 +244,12 @@ def get_codec(content_type: str) -> Codec:
         return CONTENT_TYPES_CODECS[content_type]
     except (KeyError, TypeError):
         known = ", ".join(sorted(CONTENT_TYPES_CODECS))
-        raise UnknownCodecError(f"no codec {content_type!r}; known are {known}") from None
+        raise UnknownCodecError(f"no codec {_shown(content_type)}; known are {known}") from None
+
+
+def _shown(content_type: Any) -> str:
+    # It may come from a message, and be long.
+    return repr(content_type if not isinstance(content_type, str) else content_type[:80])
 
 
 def accepted_content_types(codec: str) -> frozenset[str]:
@@ -264,3 +270,22 @@ def accepted_names(accept: Iterable[str]) -> frozenset[str]:
     for name in names:
         get_codec(name)
     return names
+
+
+class PickleWarning:
+    """Said when a worker starts, once an environment."""
+
+    def __init__(self, due: bool) -> None:
+        self._due = due
+        self._lock = threading.Lock()
+
+    def say_once(self) -> None:
+        """Say it, unless it was said or is not due."""
+        with self._lock:
+            due, self._due = self._due, False
+        if due:
+            logger.warning(
+                "This worker decodes pickles, which run code of the sender's choice. Use "
+                "SQSEnv(codec='json'), "
+                "or say what it shall accept: SQSEnv(accept=['json', 'pickle_compat'])"
+            )

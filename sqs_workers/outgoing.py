@@ -50,8 +50,7 @@ def check_queue_name(sqs_queue_name: Any) -> None:
     ):
         raise InvalidQueueNameError(
             f"{sqs_queue_name!r} cannot be the name of a queue: SQS takes 1 to {MAX_QUEUE_NAME_LENGTH} "
-            "letters, "
-            "digits, hyphens and underscores, and '.fifo' at the end of a FIFO queue's name"
+            "letters, digits, hyphens and underscores, and '.fifo' at the end of a FIFO queue's name"
         )
 
 
@@ -70,8 +69,7 @@ def check_text(what: str, text: Any) -> None:
     if found is not None:
         raise InvalidMessageError(
             f"{what} has the character U+{ord(found.group()):04X} at position {found.start()}, which SQS "
-            "does not "
-            "take: escape or encode it"
+            "does not take: escape or encode it"
         )
 
 
@@ -116,8 +114,8 @@ def check_id(what: str, value: Any, where: str) -> str | None:
     text = value if isinstance(value, str) else str(value)
     if len(text) > MAX_ID_LENGTH or not _ID.fullmatch(text):
         raise InvalidMessageError(
-            f"the {what} of {where} must be 1 to {MAX_ID_LENGTH} ASCII letters, digits and punctuation marks "
-            f"(no spaces), not {text[:200]!r}"
+            f"the {what} of {where} must be 1 to {MAX_ID_LENGTH} ASCII letters, digits and punctuation "
+            f"marks (no spaces), not {text[:200]!r}"
         )
     return text
 
@@ -158,8 +156,8 @@ def check_size(message: OutgoingMessage, where: str) -> None:
     # Most messages are far below: a character has at most four bytes.
     if message.size > MAX_MESSAGE_BYTES:
         raise MessageTooLargeError(
-            f"{where} has {message.size} bytes, attributes included; SQS takes {MAX_MESSAGE_BYTES}. "
-            "Store the data elsewhere and send a reference",
+            f"{where} has {message.size} bytes, attributes included; SQS takes {MAX_MESSAGE_BYTES}. Store "
+            "the data elsewhere and send a reference",
             size=message.size,
             limit=MAX_MESSAGE_BYTES,
         )

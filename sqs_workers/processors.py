@@ -23,7 +23,7 @@ from typing_extensions import Self
 
 from sqs_workers.codecs import Codec, get_codec
 from sqs_workers.context import JobContext, SQSContext
-from sqs_workers.exceptions import UndecodableMessageError
+from sqs_workers.exceptions import UndecodableMessageError, UnknownCodecError
 from sqs_workers.outcome import Outcome, Succeeded
 from sqs_workers.reporting import outcome_of_error
 from sqs_workers.retry import RetryJob
@@ -163,13 +163,13 @@ class Processor:
         """
         check_accepted = getattr(self.queue, "check_accepted", None)
         if check_accepted is not None:
-            check_accepted(
-                get_job_content_type(message), overridden=overrides(type(self)).deserialize_message
-            )
+            check_accepted(get_job_content_type(message))
         try:
             content_type, job_kwargs, job_context = self.deserialize_message(message)
         except UndecodableMessageError:
             raise
+        except UnknownCodecError as error:
+            raise UndecodableMessageError(f"message {message.message_id}: {error}") from error
         except Exception as error:
             raise UndecodableMessageError(
                 f"message {message.message_id} of {self.queue.name}.{self.job_name} cannot be decoded: "
@@ -178,15 +178,14 @@ class Processor:
         if not isinstance(job_kwargs, dict):
             raise UndecodableMessageError(
                 f"message {message.message_id} of {self.queue.name}.{self.job_name} carries no named "
-                "arguments "
-                f"but a {type(job_kwargs).__name__}"
+                f"arguments but a {type(job_kwargs).__name__}"
             )
         return content_type, job_kwargs, job_context
 
     @property
     def is_async(self) -> bool:
         """Whether the function is ``async def``."""
-        return self._signature()[1]
+        return self.fn is not None and self._signature()[1]
 
     def _signature(self) -> tuple[HandlerSignature, bool]:
         # Not in __init__: subclasses may have one of their own, and tests may replace fn.
@@ -208,8 +207,8 @@ class Processor:
             news = set(dropped) - self.__dict__["_named_drops"] - {self.context_var}
             if news and not self.__dict__["_named_drops"]:
                 logger.warning(
-                    "Job %s.%s was sent with arguments that its function does not know; they are left out: "
-                    "%s",
+                    "Job %s.%s was sent with arguments that its function does not know; they are left "
+                    "out: %s",
                     self.queue.name,
                     self.job_name,
                     ", ".join(sorted(news)),
@@ -220,7 +219,11 @@ class Processor:
 
     def _decode_and_process(self, message: Any) -> Any:
         _, job_kwargs, job_context = self.decode(message)
-        return self.invoke(job_kwargs, job_context)
+        if not self.is_async:
+            return self.invoke(job_kwargs, job_context)
+        from sqs_workers.queues.aio import run_to_end
+
+        return run_to_end(lambda: self.ainvoke(job_kwargs, job_context))
 
     def invoke(self, job_kwargs: dict[str, Any], job_context: Any) -> Any:
         """Call :meth:`process` as the subclass declares it, with or without the context."""

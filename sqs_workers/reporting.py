@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sqs_workers.backoff_policies import backoff_seconds
-from sqs_workers.exceptions import PermanentError
+from sqs_workers.exceptions import PermanentError, UndecodableMessageError
 from sqs_workers.outcome import Failed, Outcome, Rejected, RetryRequested
 from sqs_workers.retry import RetryJob
 
@@ -43,8 +43,10 @@ def outcome_of_error(
     if isinstance(error, RetryJob):
         return _retry(error, messages, what, extra)
     if isinstance(error, PermanentError) or (permanent and isinstance(error, permanent)):
+        # What cannot be read never reached the user's code: its traceback would be the library's own.
+        traceback = None if isinstance(error, UndecodableMessageError) else error
         logger.error(
-            "%s failed for good on message %s: %s", what, message_id, error, exc_info=error, extra=extra
+            "%s failed for good on message %s: %s", what, message_id, error, exc_info=traceback, extra=extra
         )
         return Rejected(error)
     logger.error("Error while processing %s, message %s", what, message_id, exc_info=error, extra=extra)

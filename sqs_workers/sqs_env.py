@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import threading
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -18,6 +16,7 @@ from sqs_workers.clock import SYSTEM_CLOCK, Clock
 from sqs_workers.codecs import (
     DEFAULT_CONTENT_TYPE,
     PICKLE_CONTENT_TYPES,
+    PickleWarning,
     accepted_content_types,
     accepted_names,
     get_codec,
@@ -42,8 +41,6 @@ if TYPE_CHECKING:
     from sqs_workers.worker import Worker, WorkerResult
 
 __all__ = ["SQSEnv"]
-
-logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -132,24 +129,18 @@ class SQSEnv:
             timeout=timeout,
             permanent_errors=exception_classes(permanent_errors, "the environment"),
         )
-        self.middleware = tuple(middleware)
+        self.middleware: tuple[Any, ...] = tuple(middleware)
         self.hooks = HookRegistry() if hooks is None else hooks
         self.route: Callable[[Any, OutgoingMessage], str | None] | None = None
         """Takes every message instead of SQS, if set: ``(queue, message) -> message id``."""
-        self._clients = ClientPool(
-            lambda: self.session,
-            retry_max_attempts=retry_max_attempts,
-            retry_mode=retry_mode,
-            client=sqs_client,
-            resource=sqs_resource,
-        )
+        retries = {"max_attempts": retry_max_attempts, "mode": retry_mode}
+        self._clients = ClientPool(lambda: self.session, retries, client=sqs_client, resource=sqs_resource)
         self.clock: Clock = clock or memory_clock(session) or SYSTEM_CLOCK
         self.transport: Transport = transport or Boto3Transport(
             self._clients.client, monotonic=self.clock.monotonic
         )
         self._registry = QueueRegistry(self)
-        self._pickle_warning_due = accept is None and codec in PICKLE_CONTENT_TYPES
-        self._lock = threading.Lock()
+        self._pickle_warning = PickleWarning(accept is None and codec in PICKLE_CONTENT_TYPES)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(queue_prefix={self.queue_prefix!r}, codec={self.codec!r})"
@@ -302,10 +293,9 @@ class SQSEnv:
             if classify(error) not in (ErrorKind.MISSING, ErrorKind.DENIED):
                 raise
             raise QueueNotFoundError(
-                f"queue {sqs_name!r} does not exist in this region and account, or these credentials may not "
-                "use it "
-                f"({error}). Create it with create_standard_queue() or create_fifo_queue(), or give "
-                "queue_url=",
+                f"queue {sqs_name!r} does not exist in this region and account, or these credentials may "
+                f"not use it ({error}). Create it with create_standard_queue() or create_fifo_queue(), or "
+                "give queue_url=",
                 queue_name=queue_name,
             ) from error
 
@@ -389,11 +379,4 @@ class SQSEnv:
 
     def warn_about_pickle(self) -> None:
         """Say once that workers of this environment unpickle what they receive, if nobody asked for it."""
-        with self._lock:
-            due, self._pickle_warning_due = self._pickle_warning_due, False
-        if due:
-            logger.warning(
-                "This worker decodes pickles, which run code of the sender's choice. Use "
-                "SQSEnv(codec='json'), or say "
-                "what it shall accept: SQSEnv(accept=['json', 'pickle_compat'])"
-            )
+        self._pickle_warning.say_once()

@@ -110,6 +110,10 @@ class QueueState(ABC):
             self._timers.set(message, now + visibility)
         return taken
 
+    def messages(self) -> list[Message]:
+        """All messages, in the order in which they were put here."""
+        return list(self._messages.values())
+
     def find(self, number: int) -> Message | None:
         return self._messages.get(number)
 

@@ -1,17 +1,34 @@
-"""A worker beside the caller's event loop."""
+"""A worker beside the caller's event loop, and coroutines run where there is none."""
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import signal
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sqs_workers.worker import Worker, WorkerResult
 
-__all__ = ["run_beside_loop"]
+__all__ = ["run_beside_loop", "run_to_end"]
+
+
+def run_to_end(make: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+    """Run a coroutine from plain code; in a thread of its own if the caller's has an event loop already.
+
+    :param make: makes the coroutine.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(make())
+    from concurrent.futures import ThreadPoolExecutor
+
+    context = contextvars.copy_context()
+    with ThreadPoolExecutor(1, thread_name_prefix="sqs-workers-loop") as executor:
+        return executor.submit(context.run, lambda: asyncio.run(make())).result()
 
 
 async def run_beside_loop(worker: Worker, prepare: Callable[[], None]) -> WorkerResult:

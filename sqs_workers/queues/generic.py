@@ -271,22 +271,17 @@ class GenericQueue(WorksQueue):
         wider = (*self.settings.permanent_errors, *self.env.settings.permanent_errors)
         return (*own.permanent_errors, *wider) if own is not None else wider
 
-    def check_accepted(self, content_type: str | None, *, overridden: bool = False) -> None:
-        """Refuse a message whose codec this worker does not accept.
+    def check_accepted(self, content_type: str | None) -> None:
+        """Refuse a message whose codec is known, but not accepted by this worker.
 
-        :param overridden: the processor decodes messages itself, so that it may know codecs that are not
-            registered.
         :raises CodecNotAcceptedError: names the codec and what is accepted.
         """
         accept = self.settings.accept or self.env.accept
-        if content_type is None or content_type in accept:
-            return
-        if overridden and content_type not in CONTENT_TYPES_CODECS:
+        if content_type is None or content_type in accept or content_type not in CONTENT_TYPES_CODECS:
             return
         raise CodecNotAcceptedError(
-            f"a message of queue {self.name!r} has the content type {content_type[:80]!r}, and this worker "
-            "accepts "
-            f"{', '.join(sorted(accept))} only (accept= of SQSEnv)"
+            f"a message of queue {self.name!r} has the content type {content_type!r}, and this worker "
+            f"accepts {', '.join(sorted(accept))} only (accept= of SQSEnv)"
         )
 
     # Processing

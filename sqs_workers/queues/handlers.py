@@ -5,15 +5,13 @@ The engine calls these; user code runs inside, and whatever it raises ends here.
 
 from __future__ import annotations
 
-import contextvars
-import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sqs_workers.core import get_job_name
 from sqs_workers.job import CURRENT_JOB, BatchJob, Job
 from sqs_workers.middleware import async_forms, sync_forms, wrap
-from sqs_workers.outcome import Failed, Outcome, Succeeded
+from sqs_workers.outcome import Outcome, Succeeded
 from sqs_workers.processors import Processor, overrides
 from sqs_workers.queues.results import batch_outcomes, outcome_of_result
 from sqs_workers.reporting import outcome_of_error
@@ -45,9 +43,18 @@ class _QueueHandler:
     def run(self, message: Message) -> Outcome:
         """Run one job in the calling thread."""
         queue = self._queue
-        if not queue.overrides_process_message:
-            return self.run_job(message)
+        try:
+            if not queue.overrides_process_message:
+                return self.run_job(message)
+        except Exception as error:  # noqa: BLE001 - methods of a subclass of the user's, on the way to its job
+            return self._failure(error, [message], self.job_name(message))
         return self._settle([message], self.job_name(message), lambda: queue.process_message(message))
+
+    def _run_async(self, message: Message) -> Outcome:
+        from sqs_workers.queues.aio import run_to_end
+
+        outcome: Outcome = run_to_end(lambda: self.arun(message))
+        return outcome
 
     def is_async(self, message: Message) -> bool:
         """Whether the message's job is ``async def``."""
@@ -65,8 +72,11 @@ class _QueueHandler:
     def run_batch(self, messages: Sequence[Message]) -> Sequence[Outcome]:
         """Run a batch; one outcome each, in their order."""
         queue = self._queue
-        if not queue.overrides_process_messages:
-            return self.run_job_batch(messages)
+        try:
+            if not queue.overrides_process_messages:
+                return self.run_job_batch(messages)
+        except Exception as error:  # noqa: BLE001 - methods of a subclass of the user's, on the way to its jobs
+            return [self._failure(error, messages, "")] * len(messages)
         outcome = self._settle(messages, "", lambda: queue.process_messages(messages))
         return [outcome] * len(messages)
 
@@ -124,7 +134,7 @@ class JobHandler(_QueueHandler):
         if processor is None:
             return self._unknown(message, name)
         if isinstance(processor, Processor) and _runs_async(processor):
-            return _run_coroutine(lambda: self.arun(message))
+            return self._run_async(message)
         job = Job(message, queue_name=self._queue.name, name=name or "")
         legacy = not isinstance(processor, Processor) or overrides(type(processor)).process_message
         call = _legacy_call(processor) if legacy else _prepare(processor, job)
@@ -226,7 +236,7 @@ class RawHandler(_QueueHandler):
         if processor is None:
             return self._queue.no_processor([message])  # type: ignore[no-any-return]
         if self._queue.has_async_processor:
-            return _run_coroutine(lambda: self.arun(message))
+            return self._run_async(message)
         job = Job(message, queue_name=self._queue.name)
         token = CURRENT_JOB.set(job)
         try:
@@ -298,21 +308,3 @@ def _araise(error: Exception) -> Callable[[Job], Any]:
 
 def _what(job: Job) -> str:
     return f"{job.queue_name}.{job.name}" if job.name else job.queue_name
-
-
-def _run_coroutine(make: Callable[[], Any]) -> Outcome:
-    """Run an ``async def`` job from a thread that has no event loop to offer."""
-    # Loading asyncio takes a while, and most programs have no async jobs.
-    import asyncio
-
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        outcome: Outcome = asyncio.run(make())
-        return outcome
-    results: list[Outcome] = []
-    context = contextvars.copy_context()
-    thread = threading.Thread(target=lambda: results.append(context.run(asyncio.run, make())))
-    thread.start()
-    thread.join()
-    return results[0] if results else Failed(RuntimeError("the event loop of the job ended early"))

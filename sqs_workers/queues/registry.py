@@ -64,8 +64,8 @@ class QueueRegistry:
         conflicts = self._conflicts(queue, maker, batching_policy, backoff_policy, queue_url, settings)
         if conflicts:
             raise QueueConflictError(
-                f"queue {name!r} was declared before with another {', another '.join(conflicts)}; "
-                "declare it once, and ask for it by its name alone"
+                f"queue {name!r} was declared before with another {', another '.join(conflicts)}; declare "
+                "it once, and ask for it by its name alone"
             )
         return queue
 

@@ -6,7 +6,9 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+from typing_extensions import NotRequired, Unpack
 
 from sqs_workers.exceptions import ConfigurationError, QueueNotFoundError
 from sqs_workers.limits import MAX_VISIBILITY_TIMEOUT, MAX_WAIT_SECONDS
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from sqs_workers.core import BatchProcessingResult
     from sqs_workers.worker import Worker, WorkerResult
 
-__all__ = ["RunOptions", "WorksQueue"]
+__all__ = ["ProcessOptions", "RunOptions", "WorksQueue"]
 
 logger = logging.getLogger("sqs_workers.queue")
 
@@ -27,6 +29,65 @@ MISSING_QUEUE_WAIT = 5.0
 
 # What the library itself reads; whoever needs more gets all of them.
 SYSTEM_ATTRIBUTES = ("ApproximateReceiveCount", "MessageGroupId", "SentTimestamp")
+
+
+class ProcessOptions(TypedDict):
+    """Options of ``process_queue`` and ``aprocess_queue``."""
+
+    concurrency: NotRequired[int]
+    """Jobs at once; 1 by default."""
+    processes: NotRequired[int | None]
+    """Run so many processes, each with this concurrency. They are started anew and import the environment."""
+    env_path: NotRequired[str | None]
+    """Where child processes find the environment: ``package.module:name``. Found by itself if the environment
+    is a global variable of an imported module."""
+    executor: NotRequired[Literal["auto", "inline", "threads"]]
+    """``inline`` runs jobs one at a time in the calling thread, ``threads`` in a pool, ``auto`` takes inline
+    for a concurrency of 1. ``async def`` jobs run on an event loop."""
+    shutdown_timeout: NotRequired[float]
+    """Seconds from the request to stop until the worker returns, at most; 30 by default."""
+    heartbeat: NotRequired[float | None]
+    """Seconds between extensions of the visibility of messages in hand; by default a third of the visibility
+    timeout, 0 for none."""
+    visibility_timeout: NotRequired[int | None]
+    """Seconds that a receive hides messages; the queue's own by default."""
+    circuit: NotRequired[Any]
+    """When to pause because of what jobs raise: a ``PauseOn``."""
+    missing: NotRequired[Literal["fail", "wait", "create"]]
+    """If the queue does not exist: ``fail``, ``wait`` for it, or ``create`` it with SQS's defaults."""
+    handle_signals: NotRequired[bool]
+    """Stop on SIGTERM and SIGINT while the worker runs in the main thread; the default."""
+    receivers: NotRequired[int | None]
+    """Receives of the queue under way at once while it is busy."""
+    prefetch: NotRequired[int | None]
+    """Messages held above the free slots at most; half a second of work by default."""
+
+
+def split_options(
+    queue_name: str, wait_second: int, options: ProcessOptions
+) -> tuple[RunOptions, dict[str, Any], str]:
+    """Options of the queue, those of the worker, and what to do if the queue is missing.
+
+    :raises ConfigurationError: an option is not known.
+    """
+    known = ProcessOptions.__annotations__.keys()
+    unknown = options.keys() - known
+    if unknown:
+        raise ConfigurationError(
+            f"process_queue() of queue {queue_name!r} has no option {', '.join(sorted(unknown))}; known "
+            f"are {', '.join(sorted(known))}"
+        )
+    given: dict[str, Any] = dict(options)
+    run = RunOptions(
+        wait_second,
+        given.pop("heartbeat", None),
+        given.pop("visibility_timeout", None),
+        given.pop("circuit", None),
+    )
+    missing = given.pop("missing", "fail")
+    given.pop("processes", None)
+    given.pop("env_path", None)
+    return run, given, missing
 
 
 @dataclass(frozen=True)
@@ -56,8 +117,8 @@ class RunOptions:
             )
         if self.visibility_timeout is not None and not 0 <= self.visibility_timeout <= MAX_VISIBILITY_TIMEOUT:
             raise ConfigurationError(
-                f"visibility_timeout of queue {queue_name!r} must be 0 to {MAX_VISIBILITY_TIMEOUT} seconds, "
-                f"not {self.visibility_timeout!r}"
+                f"visibility_timeout of queue {queue_name!r} must be 0 to {MAX_VISIBILITY_TIMEOUT} "
+                f"seconds, not {self.visibility_timeout!r}"
             )
         weight: Any = self.weight
         if isinstance(weight, bool) or not isinstance(weight, int) or weight < 1:
@@ -100,87 +161,57 @@ class WorksQueue:
         self,
         shutdown_policy: ShutdownPolicy = NEVER_SHUTDOWN,
         wait_second: int = 10,
-        *,
-        concurrency: int = 1,
-        processes: int | None = None,
-        executor: Literal["auto", "inline", "threads"] = "auto",
-        shutdown_timeout: float = 30.0,
-        heartbeat: float | None = None,
-        visibility_timeout: int | None = None,
-        circuit: Any = None,
-        missing: Literal["fail", "wait", "create"] = "fail",
-        handle_signals: bool = True,
-        receivers: int | None = None,
-        prefetch: int | None = None,
-        env_path: str | None = None,
+        **options: Unpack[ProcessOptions],
     ) -> WorkerResult | None:
         """Run the jobs of the queue until told to stop (SIGTERM, SIGINT) or until the policy says so.
 
         :param shutdown_policy: when to stop by itself.
         :param wait_second: 0 to 20, seconds of long polling.
-        :param concurrency: jobs at once.
-        :param processes: run so many processes, each with this concurrency. They are started anew and import
-            the environment; see ``env_path``.
-        :param executor: ``inline`` runs jobs one at a time in the calling thread, ``threads`` in a pool,
-            ``auto`` takes inline for a concurrency of 1. ``async def`` jobs run on an event loop.
-        :param shutdown_timeout: seconds from the request to stop until this returns, at most.
-        :param heartbeat: seconds between extensions of the visibility of messages in hand; ``None`` for a
-            third of the visibility timeout, 0 for none.
-        :param visibility_timeout: seconds that a receive hides messages; ``None`` for the queue's own.
-        :param circuit: when to pause because of what jobs raise: a ``PauseOn``.
-        :param missing: if the queue does not exist: ``fail``, ``wait`` for it, or ``create`` it with SQS's
-            defaults.
-        :param handle_signals: stop on SIGTERM and SIGINT while this runs in the main thread.
-        :param receivers: receives of the queue under way at once while it is busy.
-        :param prefetch: messages held above the free slots at most; ``None`` for half a second of work.
-        :param env_path: where child processes find the environment: ``package.module:name``. Found by itself
-            if the environment is a global variable of an imported module.
+        :param options: see :class:`ProcessOptions`.
         :returns: how the worker ended.
-        :raises ConfigurationError: an option out of range, or options that exclude each other.
+        :raises ConfigurationError: an unknown option, one out of range, or options that exclude each other.
         :raises QueueNotFoundError: the queue does not exist.
         """
-        options = RunOptions(wait_second, heartbeat, visibility_timeout, circuit)
-        worker_options: dict[str, Any] = {
-            "concurrency": concurrency,
-            "executor": executor,
-            "shutdown_timeout": shutdown_timeout,
-            "receivers": receivers,
-            "prefetch": prefetch,
-        }
+        run, worker_options, missing = split_options(self.name, wait_second, options)
+        processes = options.get("processes")
         if processes is not None:
             from sqs_workers.queues.children import run_children
 
-            ended: WorkerResult | None = run_children(
-                self, processes, shutdown_policy, options, {**worker_options, "missing": missing}, env_path
+            return run_children(
+                self,
+                processes,
+                shutdown_policy,
+                run,
+                {**worker_options, "missing": missing},
+                options.get("env_path"),
             )
-            return ended
         if getattr(self.process_batch, "__func__", None) is not _library_process_batch():
             self._process_by_own_batches(shutdown_policy, wait_second)
             return None
-        worker = self.worker(
-            options, shutdown_policy=shutdown_policy, handle_signals=handle_signals, **worker_options
-        )
+        worker = self.worker(run, shutdown_policy=shutdown_policy, **worker_options)
         self.ensure_exists(missing)
         return worker.run()
 
     async def aprocess_queue(
-        self, shutdown_policy: ShutdownPolicy = NEVER_SHUTDOWN, wait_second: int = 10, **options: Any
+        self,
+        shutdown_policy: ShutdownPolicy = NEVER_SHUTDOWN,
+        wait_second: int = 10,
+        **options: Unpack[ProcessOptions],
     ) -> WorkerResult:
-        """As :meth:`process_queue` without ``processes``, beside the caller's event loop.
+        """As :meth:`process_queue`, beside the caller's event loop and in this process alone.
 
         The worker has threads of its own. It stops when this is cancelled, and on SIGTERM if the event loop
         is that of the main thread; cancellation is passed on when everything in hand is settled.
         """
         from sqs_workers.queues.aio import run_beside_loop
 
-        missing = options.pop("missing", "fail")
-        run = RunOptions(
-            wait_second,
-            options.pop("heartbeat", None),
-            options.pop("visibility_timeout", None),
-            options.pop("circuit", None),
-        )
-        worker = self.worker(run, shutdown_policy=shutdown_policy, handle_signals=False, **options)
+        if options.get("processes") is not None:
+            raise ConfigurationError(
+                "aprocess_queue() runs in this process: use process_queue(processes=...)"
+            )
+        run, worker_options, missing = split_options(self.name, wait_second, options)
+        worker_options["handle_signals"] = False
+        worker = self.worker(run, shutdown_policy=shutdown_policy, **worker_options)
         return await run_beside_loop(worker, lambda: self.ensure_exists(missing))
 
     def worker(
@@ -211,8 +242,8 @@ class WorksQueue:
         options.check(self.name)
         if executor == "inline" and self.has_async_processors:
             raise ConfigurationError(
-                f"queue {self.name!r} has async jobs, which the inline executor does not run: "
-                "take executor='auto' or 'threads'"
+                f"queue {self.name!r} has async jobs, which the inline executor does not run: take "
+                "executor='auto' or 'threads'"
             )
         if options.heartbeat:
             timeout = options.visibility_timeout
@@ -221,10 +252,8 @@ class WorksQueue:
             if timeout is not None and options.heartbeat >= timeout:
                 raise ConfigurationError(
                     f"heartbeat {options.heartbeat} s of queue {self.name!r} is not below its visibility "
-                    "timeout of "
-                    f"{timeout} s: messages would be lost before they are extended. Take a third of it, or "
-                    "leave the "
-                    "option out"
+                    f"timeout of {timeout} s: messages would be lost before they are extended. Take a "
+                    "third of it, or leave the option out"
                 )
         self._check_middleware()
         self.env.warn_about_pickle()
@@ -345,9 +374,8 @@ class WorksQueue:
         """
         if self.takes_batches and is_async_callable(processor):
             raise ConfigurationError(
-                f"{where} of queue {self.name!r} is async, and the queue hands out batches: make it a plain "
-                "function, "
-                "or take one message at a time"
+                f"{where} of queue {self.name!r} is async, and the queue hands out batches: make it a "
+                "plain function, or take one message at a time"
             )
 
 
