@@ -222,16 +222,23 @@ class Bench:
     def runs_per_job(
         self, contender: Contender, jobs: int, *, visibility: int, job_ms: int, workers: int
     ) -> tuple[int, int]:
-        """How many of ``jobs`` ran more than once, and how many are left, with workers of one slot."""
+        """How many of ``jobs`` ran more than once, and how many are left, with workers of one slot.
+
+        Workers start one and a half jobs apart: one that has nothing left to do then looks for work
+        while another still holds some.
+        """
         queue, url = self.new_queue(visibility)
         log = self._folder / f"{queue}.log"
         self.endpoint.control("pause", {"queue": queue, "paused": True})
         self.enqueue(contender, queue, count=jobs, job_ms=job_ms)
         orders: dict[str, Any] = {"concurrency": 1, "job_ms": job_ms, "log": log, "visibility": visibility}
-        started = [self.start_worker(contender, queue, **orders) for _ in range(workers)]
+        started = [self.start_worker(contender, queue, **orders)]
         try:
             self.endpoint.latency(10)
             self.endpoint.control("pause", {"queue": queue, "paused": False})
+            for _ in range(workers - 1):
+                time.sleep(job_ms * 1.5 / 1000)
+                started.append(self.start_worker(contender, queue, wait=False, **orders))
             self.endpoint.wait_until_empty(url, jobs * job_ms / 1000 / workers * 1.5 + 5)
             left = self.endpoint.left(url)
         finally:

@@ -40,8 +40,8 @@ async def send_batch(jobs: Iterator[dict[str, Any]]) -> None:
     for job in jobs:
         await noop.kiq(**job)
     # The broker sends in the background and has no call that waits for it.
-    while any(not buffer.empty() for buffer in broker._batch_buffers.values()):
-        await asyncio.sleep(0.001)  # noqa: ASYNC110
+    while any(not buffer.empty() for buffer in broker._batch_buffers.values()):  # noqa: ASYNC110
+        await asyncio.sleep(0.001)
 
 
 def send(how: Callable[[Iterator[dict[str, Any]]], Coroutine[Any, Any, None]]) -> None:

@@ -46,6 +46,9 @@ class Endpoint:
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request in the protocol in which it was asked."""
+        if "Origin" in request.headers:
+            # A page in a browser could otherwise put jobs into the queues of whoever looks at it.
+            return web.Response(status=403, text="This endpoint does not answer web pages.")
         if request.raw_path.startswith(Control.PREFIX):
             return await self._control.answer(request)
         wire: Wire = _JSON
@@ -71,21 +74,22 @@ class Endpoint:
             await asyncio.sleep(latency / 2)
         if rule is not None:
             self.stats.faults[rule.kind] += 1
-            if await self._prevent(request, rule):
+            if await self._vanish(request, rule):
                 return web.Response()
-            params, failed = failed_entries(params, rule)
         began = time.monotonic()
-        if rule is not None and failed and not params["Entries"]:
-            result: dict[str, Any] = {"Successful": []}
-        else:
-            result = await self.backend.perform(operation, params, request.host)
-        if rule is not None and failed:
-            result = {**result, "Failed": [*result.get("Failed", ()), *failed]}
-        self.stats.executed(operation, queue, result)
+        refused: Refusal | None = None
+        result: dict[str, Any] = {}
+        try:
+            result = await self._execute(operation, params, request.host, rule)
+            self.stats.executed(operation, queue, result)
+        except RefusedError as error:
+            refused = error.refusal
         if latency:
             # Time spent in a long poll is no part of the latency.
             waited = time.monotonic() - began
             await asyncio.sleep(arrived + latency + waited - time.monotonic())
+        if refused is not None:
+            return self._refuse(wire, refused)
         request_id = str(uuid.uuid4())
         body = wire.answer(operation, result, request_id)
         if rule is not None:
@@ -95,21 +99,32 @@ class Endpoint:
         headers = {"Content-Type": wire.content_type, "x-amzn-RequestId": request_id}
         return web.Response(body=body, headers=headers)
 
-    async def _prevent(self, request: web.BaseRequest, rule: FaultRule) -> bool:
-        """Keep a call from being executed if ``rule`` wants that.
+    async def _execute(
+        self, operation: str, params: dict[str, Any], host: str, rule: FaultRule | None
+    ) -> dict[str, Any]:
+        """Do the operation, but for what ``rule`` prevents.
 
-        :returns: ``True`` if the connection is gone: there is nobody left to answer.
-        :raises RefusedError: if the call is refused.
+        :raises RefusedError: if the rule or SQS refuses it.
         """
-        refused = refusal(rule)
-        if refused is not None:
-            raise RefusedError(refused)
+        failed: list[dict[str, Any]] = []
+        if rule is not None:
+            refused = refusal(rule)
+            if refused is not None:
+                raise RefusedError(refused)
+            params, failed = failed_entries(params, rule)
+        if failed and not params["Entries"]:
+            return {"Failed": failed}
+        result = await self.backend.perform(operation, params, host)
+        return {**result, "Failed": [*result.get("Failed", ()), *failed]} if failed else result
+
+    async def _vanish(self, request: web.BaseRequest, rule: FaultRule) -> bool:
+        """Drop the connection instead of executing anything, if ``rule`` wants that."""
         if rule.kind == "blackhole":
             await asyncio.sleep(rule.seconds)
-        if rule.kind in ("blackhole", "reset"):
-            drop_connection(request)
-            return True
-        return False
+        elif rule.kind != "reset":
+            return False
+        drop_connection(request)
+        return True
 
     async def _spoil(
         self, request: web.BaseRequest, wire: Wire, rule: FaultRule, body: bytes

@@ -21,25 +21,15 @@ if TYPE_CHECKING:
 
     from sqs_workers.memory_sqs import MemorySession
 
-__all__ = ["LocalServer", "new_event_loop", "run", "start_server"]
+__all__ = ["LocalServer", "run", "start_server"]
 
 _GRACE = 0.05
 """Seconds that requests under way get when the endpoint stops; long polls do not end by themselves."""
 
 
-def new_event_loop() -> asyncio.AbstractEventLoop:
-    """An event loop, of uvloop if that is installed."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
-    return loop
-
-
 def run(main: Coroutine[Any, Any, None]) -> None:
     """Run ``main`` on an event loop of its own, and leave nothing of it behind."""
-    loop = new_event_loop()
+    loop = asyncio.new_event_loop()
     try:
         loop.run_until_complete(main)
     finally:

@@ -144,3 +144,13 @@ def test_an_unknown_control_request_names_the_known_ones(control: Control) -> No
 
 def test_a_web_page_cannot_send_a_control_request(control: Control) -> None:
     assert control("POST", "reset", {}, content_type="text/plain")[0] == 415
+
+
+def test_a_web_page_cannot_put_a_message_into_a_queue(server: LocalServer, sqs: Any, url: str) -> None:
+    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=10)
+    form = f"Action=SendMessage&QueueUrl={url}&MessageBody=x"
+    headers = {"Content-Type": "application/x-www-form-urlencoded", "Origin": "http://elsewhere.example"}
+    connection.request("POST", "/", form, headers)
+    assert connection.getresponse().status == 403
+    connection.close()
+    assert "Messages" not in sqs.receive_message(QueueUrl=url)

@@ -151,6 +151,15 @@ def test_half_an_answer_breaks_off_and_the_call_was_executed(server: LocalServer
     assert waiting(sqs, url) == 1
 
 
+@pytest.mark.parametrize("kind", ["malformed", "half"])
+def test_boto3_takes_a_broken_answer_for_an_empty_one(
+    kind: str, server: LocalServer, sqs: Any, url: str
+) -> None:
+    server.faults.set([f"SendMessageBatch:{kind}"])
+    answer = sqs.send_message_batch(QueueUrl=url, Entries=[{"Id": "0", "MessageBody": "x"}])
+    assert set(answer) == {"ResponseMetadata"}
+
+
 @pytest.mark.parametrize("operation", ["send_message_batch", "delete_message_batch"])
 def test_entries_of_a_batch_fail_one_by_one(operation: str, server: LocalServer, sqs: Any, url: str) -> None:
     entries = [{"Id": str(i), "MessageBody": str(i)} for i in range(1, 5)]
@@ -225,7 +234,9 @@ def test_latency_is_the_time_of_every_answer(server: LocalServer, sqs: Any, url:
     began = time.monotonic()
     sqs.send_message(QueueUrl=url, MessageBody="x")
     assert sqs.receive_message(QueueUrl=url, WaitTimeSeconds=5)["Messages"]
-    assert 0.2 <= time.monotonic() - began < 3
+    with pytest.raises(ClientError):
+        sqs.get_queue_url(QueueName="nowhere")
+    assert 0.3 <= time.monotonic() - began < 3
     with pytest.raises(ValueError, match="not negative"):
         server.latency = -1
 
