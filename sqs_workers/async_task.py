@@ -6,11 +6,14 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Generic, NoReturn, Protocol, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypedDict, cast
 
 from typing_extensions import NotRequired, ParamSpec, TypeVar
 
 from sqs_workers.signatures import HandlerSignature
+
+if TYPE_CHECKING:
+    from sqs_workers.messages import OutgoingMessage
 
 __all__ = [
     "AsyncTask",
@@ -88,6 +91,10 @@ class TaskQueue(Protocol):
 
     async def aenqueue(self, job_name: str, job_kwargs: dict[str, Any], options: JobOptions) -> str | None:
         """Send a job without blocking the event loop."""
+        ...
+
+    def job_message(self, job_name: str, job_kwargs: dict[str, Any], options: JobOptions) -> OutgoingMessage:
+        """The message of a job, checked and not sent."""
         ...
 
     def add_batch(self, *, flush_on_error: bool = False) -> AbstractContextManager[None]:
@@ -172,6 +179,17 @@ class AsyncTask(Generic[P, R]):
         """As :meth:`delay`, without blocking the event loop."""
         options = NO_OPTIONS if _OPTION_NAMES.isdisjoint(kwargs) else _pop_options(kwargs)
         return await self._target.aenqueue(self.job_name, self._bind(args, kwargs), options)
+
+    def prepare(self, *args: P.args, **kwargs: P.kwargs) -> tuple[str, OutgoingMessage]:
+        """Name of the queue and the message that :meth:`delay` would send, checked and not sent.
+
+        :raises TypeError: the arguments do not fit the function.
+        :raises SerializationError: the codec cannot carry an argument.
+        :raises InvalidMessageError: an option, or the size of the message, is not allowed.
+        """
+        options = NO_OPTIONS if _OPTION_NAMES.isdisjoint(kwargs) else _pop_options(kwargs)
+        message = self._target.job_message(self.job_name, self._bind(args, kwargs), options)
+        return self._target.name, message
 
     def bake(self, /, *args: P.args, **kwargs: P.kwargs) -> BakedAsyncTask:
         """The task together with its arguments, to be sent later.

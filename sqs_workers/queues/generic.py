@@ -17,6 +17,7 @@ from sqs_workers.codecs import CONTENT_TYPES_CODECS
 from sqs_workers.core import BatchProcessingResult
 from sqs_workers.exceptions import CodecNotAcceptedError, ConfigurationError, NoProcessorError
 from sqs_workers.limits import MAX_BATCH_ENTRIES, MAX_WAIT_SECONDS
+from sqs_workers.messages import OUTGOING_SINK
 from sqs_workers.outcome import Failed
 from sqs_workers.outgoing import check_attributes, check_id, make_outgoing
 from sqs_workers.processors import as_legacy_result
@@ -135,8 +136,13 @@ class GenericQueue(WorksQueue):
     def send_message(self, message: OutgoingMessage) -> str | None:
         """Send a message, or add it to the batch that this thread or task has open.
 
+        Within the block of an outbox it goes there.
+
         :returns: the id that SQS gave it; ``None`` in a batch.
         """
+        sink = OUTGOING_SINK.get()
+        if sink is not None:
+            return sink(self.name, message)
         route = self.env.route
         return self.sender.send(message) if route is None else route(self, message)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, Protocol, TypeVar, cast, overload
 
 from typing_extensions import ParamSpec
 
 from sqs_workers.async_task import NO_OPTIONS, AsyncTask, JobOptions
 from sqs_workers.codecs import get_codec
 from sqs_workers.exceptions import ConfigurationError, NoProcessorError, SerializationError
-from sqs_workers.messages import string_attribute
+from sqs_workers.messages import OUTGOING_SINK, string_attribute
 from sqs_workers.outcome import Failed
 from sqs_workers.outgoing import check_text, make_outgoing
 from sqs_workers.processors import DEFAULT_CONTEXT_VAR, Processor, overrides
@@ -36,6 +36,16 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+class RunsOnce(Protocol):
+    """What a queue asks of an inbox."""
+
+    def handler(
+        self, event_id: str | Callable[[Mapping[str, Any]], str] | None = None
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Make a function, which takes a transaction first, run once for each event."""
+        ...
+
+
 @dataclass(eq=False)
 class JobQueue(GenericQueue):
     """A queue of named jobs; each name has a processor.
@@ -52,6 +62,7 @@ class JobQueue(GenericQueue):
 
     processors: dict[str, Any] = field(default_factory=dict)
 
+    @overload
     def processor(
         self,
         job_name: str,
@@ -63,7 +74,40 @@ class JobQueue(GenericQueue):
         backoff_policy: Any = None,
         failure_policy: FailurePolicy | None = None,
         permanent_errors: Any = (),
-    ) -> Callable[[Callable[P, R]], AsyncTask[P, R]]:
+        inbox: None = None,
+        event_id: None = None,
+    ) -> Callable[[Callable[P, R]], AsyncTask[P, R]]: ...
+
+    @overload
+    def processor(
+        self,
+        job_name: str,
+        pass_context: bool = False,
+        context_var: str = DEFAULT_CONTEXT_VAR,
+        *,
+        timeout: float | None = None,
+        max_attempts: int | None = None,
+        backoff_policy: Any = None,
+        failure_policy: FailurePolicy | None = None,
+        permanent_errors: Any = (),
+        inbox: RunsOnce,
+        event_id: str | Callable[[Mapping[str, Any]], str] | None = None,
+    ) -> Callable[[Callable[Concatenate[Any, P], R]], AsyncTask[P, R]]: ...
+
+    def processor(
+        self,
+        job_name: str,
+        pass_context: bool = False,
+        context_var: str = DEFAULT_CONTEXT_VAR,
+        *,
+        timeout: float | None = None,
+        max_attempts: int | None = None,
+        backoff_policy: Any = None,
+        failure_policy: FailurePolicy | None = None,
+        permanent_errors: Any = (),
+        inbox: RunsOnce | None = None,
+        event_id: str | Callable[[Mapping[str, Any]], str] | None = None,
+    ) -> Callable[[Callable[..., R]], AsyncTask[..., R]]:
         """Decorator: the function runs the jobs of this name.
 
         :param job_name: the name that messages carry.
@@ -74,9 +118,18 @@ class JobQueue(GenericQueue):
         :param backoff_policy: when a failed job is tried again.
         :param failure_policy: what happens to a job that has failed for good.
         :param permanent_errors: exception classes that no retry can help.
+        :param inbox: an :class:`~sqs_workers.sql.inbox.Inbox`: the function gets its transaction as first
+            argument, and runs once for each event. Senders leave that argument out.
+        :param event_id: name of the argument that is the event's id, or a function of the arguments; by
+            default the stable id of the outbox or else the message id.
+        :raises ConfigurationError: ``event_id`` without ``inbox``.
         """
+        if inbox is None and event_id is not None:
+            raise ConfigurationError(f"processor {job_name!r}: event_id= needs inbox=")
 
-        def connect(function: Callable[P, R]) -> AsyncTask[P, R]:
+        def connect(function: Callable[..., R]) -> AsyncTask[..., R]:
+            if inbox is not None:
+                function = inbox.handler(event_id)(function)
             return self.connect_processor(
                 job_name,
                 function,
@@ -205,6 +258,8 @@ class JobQueue(GenericQueue):
         """As :meth:`enqueue`, without blocking the event loop."""
         import asyncio
 
+        if OUTGOING_SINK.get() is not None:
+            return self.enqueue(job_name, job_kwargs, options)
         if self.env.route is not None or getattr(self.add_job, "__func__", None) is not JobQueue.add_job:
             return await asyncio.to_thread(self.enqueue, job_name, job_kwargs, options)
         message = self.job_message(job_name, job_kwargs, options)

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sqs_workers.sql.engines import create_engine
-    from sqs_workers.sql.errors import DatabaseError, PayloadConflict, RowCountError, RowRefused, is_temporary
+    from sqs_workers.sql.errors import (
+        DatabaseError,
+        DatabaseUnavailable,
+        PayloadConflict,
+        RowCountError,
+        RowRefused,
+        is_temporary,
+    )
     from sqs_workers.sql.hashing import NO_PAYLOAD
     from sqs_workers.sql.idempotent import (
         NOT_FOUND,
@@ -28,7 +35,14 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "engines": ("create_engine",),
-    "errors": ("DatabaseError", "PayloadConflict", "RowCountError", "RowRefused", "is_temporary"),
+    "errors": (
+        "DatabaseError",
+        "DatabaseUnavailable",
+        "PayloadConflict",
+        "RowCountError",
+        "RowRefused",
+        "is_temporary",
+    ),
     "hashing": ("NO_PAYLOAD",),
     "idempotent": ("NOT_FOUND", "CallInProgress", "CallRefused", "IdempotentCall", "OutcomeUnknown"),
     "inbox": ("Inbox", "Ran", "Skipped", "expect_rows"),
@@ -45,6 +59,7 @@ __all__ = [
     "CallInProgress",
     "CallRefused",
     "DatabaseError",
+    "DatabaseUnavailable",
     "IdempotentCall",
     "Inbox",
     "Outbox",

@@ -32,6 +32,8 @@ from sqs_workers.sql.sqla import sa
 
 __all__ = ["Claim", "Claims", "LeaseClaims", "LockClaims", "make_claims"]
 
+CANDIDATES = 8
+
 
 class Claim:
     """Rows that nobody else sends now, and what became of them.
@@ -94,6 +96,10 @@ class _Statements:
         )
         unordered = table.c.group_id.is_(None) | table.c.queue_name.not_like("%.fifo")
         return self._due(now) & (unordered | ~blocked)
+
+    def _ids(self, connection: sa.Connection, condition: Any, limit: int) -> list[int]:
+        by_id = self._table.c.id
+        return list(connection.scalars(sa.select(by_id).where(condition).order_by(by_id).limit(limit)))
 
     def _followers(self, heads: Sequence[OutboxRow], now: datetime) -> Any:
         """Condition of rows behind ``heads`` in their groups, or ``None`` if there is no room or no group."""
@@ -160,16 +166,32 @@ class LockClaims(_Statements):
             self._store(connection, claim.results)
 
     def _lock(self, connection: sa.Connection) -> list[OutboxRow]:
-        now, by_id = self._now(), self._table.c.id
-        select = sa.select(*self._columns).order_by(by_id)
-        heads = select.where(self._heads(now)).limit(self._size).with_for_update(skip_locked=True)
-        rows = [from_row(row) for row in connection.execute(heads)]
+        now = self._now()
+        # More than are wanted, so that relays which look at the same moment find different ones.
+        candidates = self._ids(connection, self._heads(now), self._size * CANDIDATES)
+        rows = self._lock_rows(connection, candidates, self._size, skip_locked=True)
         followers = self._followers(rows, now)
         if followers is not None:
+            room = self._size - len(rows)
             # Nobody but an operator can hold them; skipping them would break the order.
-            more = select.where(followers).limit(self._size - len(rows)).with_for_update()
-            rows += [from_row(row) for row in connection.execute(more)]
+            rows += self._lock_rows(connection, self._ids(connection, followers, room), room)
         return sorted(rows, key=lambda row: row.id)
+
+    def _lock_rows(
+        self, connection: sa.Connection, ids: Sequence[int], limit: int, *, skip_locked: bool = False
+    ) -> list[OutboxRow]:
+        """Lock rows by their key alone: a search that locks would deadlock with other relays on MySQL."""
+        if not ids:
+            return []
+        table = self._table
+        statement = (
+            sa.select(*self._columns)
+            .where(table.c.id.in_(ids), table.c.state == PENDING)
+            .order_by(table.c.id)
+            .limit(limit)
+            .with_for_update(skip_locked=skip_locked)
+        )
+        return [from_row(row) for row in connection.execute(statement)]
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -210,11 +232,7 @@ class LeaseClaims(_Statements):
         table = self._table
         free = table.c.leased_until.is_(None) | (table.c.leased_until <= now)
         with self._engine.connect() as connection:
-            ids = list(
-                connection.scalars(
-                    sa.select(table.c.id).where(condition, free).order_by(table.c.id).limit(limit)
-                )
-            )
+            ids = self._ids(connection, condition & free, limit)
         if not ids:
             return []
         with self._engine.begin() as connection:

@@ -144,7 +144,10 @@ def transaction(source: Any) -> Iterator[Any]:
 
     :param source: a SQLAlchemy engine (yields a ``Connection``), a ``sessionmaker`` (yields a ``Session``),
         or a callable that opens a connection of a driver (yields it, and closes it at the end).
+    :raises ConfigurationError: it is asynchronous.
     """
+    if is_async(source):
+        raise ConfigurationError("this engine is asynchronous: use the methods whose names begin with 'a'")
     if isinstance(source, sa.Engine):
         with source.begin() as connection:
             yield connection

@@ -19,6 +19,7 @@ from sqs_workers.sql.error_codes import MYSQL, SQLITE, SQLSTATE_CLASSES, SQLSTAT
 __all__ = [
     "DatabaseError",
     "DatabaseErrorKind",
+    "DatabaseUnavailable",
     "PayloadConflict",
     "RowCountError",
     "RowRefused",
@@ -43,6 +44,10 @@ class DatabaseError(SQSError):
         super().__init__(message)
         self.kind = kind
         self.code = code
+
+
+class DatabaseUnavailable(DatabaseError):
+    """No connection, overload, a shutdown or a failover: for ``PauseOn(errors=(DatabaseUnavailable,))``."""
 
 
 class PayloadConflict(PermanentError):
@@ -139,7 +144,8 @@ def translate(error: BaseException, what: str) -> SQSError:
         return error
     kind = classify(error)
     name, code = describe(error)
-    return DatabaseError(f"{what} failed: {name} {code}".rstrip() + f" ({kind.value})", kind=kind, code=code)
+    cls = DatabaseUnavailable if kind is DatabaseErrorKind.UNAVAILABLE else DatabaseError
+    return cls(f"{what} failed: {name} {code}".rstrip() + f" ({kind.value})", kind=kind, code=code)
 
 
 @contextmanager

@@ -42,10 +42,11 @@ class Relay:
     its own commit has the messages sent once more.
 
     :param outbox: made with a synchronous engine.
-    :param env: has a ``transport``, a method ``queue_url(name)`` and perhaps ``hooks``; or give the first
-        two.
+    :param env: an :class:`~sqs_workers.sqs_env.SQSEnv`: has a ``transport``, a method
+        ``resolve_queue_url(name)`` and ``hooks``. Or give what follows.
     :param transport: sends.
-    :param resolve_url: URL of a queue by the name that the job was stored under.
+    :param resolve_url: answers with the URL of a queue by the name that the job was stored under; answers are
+        kept.
     :param batch: rows of one claim, 10 by default: a call to SQS takes 10.
     :param min_poll: seconds between looks at the table while there is work, 0.1 by default.
     :param max_poll: seconds between looks while there has been none for long, 5 by default. On PostgreSQL
@@ -73,7 +74,7 @@ class Relay:
         if not isinstance(outbox.engine, sa.Engine):
             raise ConfigurationError("a relay needs an outbox made with a synchronous SQLAlchemy engine")
         chosen = transport if transport is not None else getattr(env, "transport", None)
-        resolve = resolve_url if resolve_url is not None else getattr(env, "queue_url", None)
+        resolve = resolve_url if resolve_url is not None else getattr(env, "resolve_queue_url", None)
         if chosen is None or resolve is None:
             raise ConfigurationError("a relay needs an env, or transport= and resolve_url=")
         if not 1 <= batch <= 1000 or not 0 < min_poll <= max_poll or lease <= 0:
@@ -84,6 +85,7 @@ class Relay:
         self.hooks = hooks or getattr(env, "hooks", None) or HookRegistry()
         self._transport: Transport = chosen
         self._resolve_url: Callable[[str], str] = resolve
+        self._urls: dict[str, str] = {}
         self._outbox = outbox
         self._engine = outbox.engine
         self._batch = batch
@@ -174,12 +176,18 @@ class Relay:
         return len(claim.rows), dispatch.trouble
 
     def _send(self, claim: Claim) -> Dispatch:
-        dispatch = Dispatch(self._transport, self._resolve_url, claim.results)
+        dispatch = Dispatch(self._transport, self._url, claim.results)
         if claim.rows:
             faults.BEFORE_SEND.reach()
             dispatch.send(claim.rows)
             faults.AFTER_SEND.reach()
         return dispatch
+
+    def _url(self, queue_name: str) -> str:
+        url = self._urls.get(queue_name)
+        if url is None:
+            url = self._urls[queue_name] = self._resolve_url(queue_name)
+        return url
 
     def _report(self, row: OutboxRow, result: RowResult) -> None:
         fields = {"queue_name": row.queue_name, "job_name": row.message.job_name, "outbox_id": row.outbox_id}

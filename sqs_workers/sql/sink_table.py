@@ -112,8 +112,8 @@ def inspect_table(connection: sa.Connection, options: SinkOptions) -> SinkTable:
     if options.mode == "upsert" and frozenset(options.keys) not in unique:
         keys = ", ".join(options.keys)
         raise ConfigurationError(
-            f"table {options.name!r} has no unique index over exactly ({keys}), without which an upsert finds "
-            f"no row to update: CREATE UNIQUE INDEX {options.table}_{'_'.join(options.keys)} "
+            f"table {options.name!r} has no unique index over exactly ({keys}), without which an upsert "
+            f"finds no row to update: CREATE UNIQUE INDEX {options.table}_{'_'.join(options.keys)} "
             f"ON {options.name} ({keys})"
         )
     _refuse_lax_mode(connection, options, columns)
@@ -130,8 +130,8 @@ def _refuse_unknown(options: SinkOptions, names: Sequence[str]) -> None:
         unknown = [name for name in wanted if name not in names]
         if unknown:
             raise ConfigurationError(
-                f"{option} names {', '.join(map(repr, unknown))}, which table {options.name!r} does not have; "
-                f"its columns are {', '.join(names)}"
+                f"{option} names {', '.join(map(repr, unknown))}, which table {options.name!r} does not "
+                f"have; its columns are {', '.join(names)}"
             )
 
 

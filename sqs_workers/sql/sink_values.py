@@ -51,19 +51,34 @@ def convert(value: Any, *, family: str, column_kind: str, serialize_json: bool) 
         return value
     if isinstance(value, Enum):
         return convert(value.value, family=family, column_kind=column_kind, serialize_json=serialize_json)
-    if isinstance(value, (Mapping, list, tuple)):
-        if column_kind == "array" and not isinstance(value, Mapping):
-            return list(value)
-        return _to_json(value) if serialize_json else value
+    if isinstance(value, (Mapping, list, tuple, set, frozenset)):
+        return _collection(value, family, column_kind, serialize_json)
     if isinstance(value, datetime):
         return _moment(value, family, column_kind)
-    if family == "sqlite":
-        return _for_sqlite(value)
-    if isinstance(value, UUID) and family == "mysql":
-        return str(value)
     if isinstance(value, (bytearray, memoryview)):
         return bytes(value)
-    if isinstance(value, float) and family == "mysql" and not math.isfinite(value):
+    if family == "sqlite":
+        return _for_sqlite(value)
+    return _for_mysql(value) if family == "mysql" else value
+
+
+def _collection(value: Any, family: str, column_kind: str, serialize_json: bool) -> Any:
+    if isinstance(value, (set, frozenset)):
+        # PyMySQL would write its members into the statement.
+        raise Unsuitable("no column takes a set")
+    if column_kind == "array" and not isinstance(value, Mapping):
+        return list(value)
+    if serialize_json:
+        return _to_json(value)
+    if family != "postgresql":
+        raise Unsuitable("lists and dicts have to be JSON text here")
+    return value
+
+
+def _for_mysql(value: Any) -> Any:
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, float) and not math.isfinite(value):
         raise Unsuitable("MySQL has no NaN and no infinity")
     return value
 

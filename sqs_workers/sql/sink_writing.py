@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
+from sqs_workers.exceptions import SQSError
 from sqs_workers.sql.errors import DatabaseErrorKind, RowRefused, classify, describe
 from sqs_workers.sql.sink_plan import Chunk, Plan, chunks, columns_of
 from sqs_workers.sql.sink_table import SinkOptions, SinkTable
@@ -28,9 +29,7 @@ def concerns_a_row(error: BaseException) -> bool:
         return True
     # What drivers and Python raise for values that they cannot write.
     innermost = getattr(error, "orig", None) or error
-    return isinstance(innermost, (TypeError, ValueError, OverflowError)) and not isinstance(
-        error, sa.exc.ArgumentError
-    )
+    return isinstance(innermost, (TypeError, ValueError, OverflowError)) and not isinstance(error, SQSError)
 
 
 class Writing:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sqs_workers.exceptions import ConfigurationError
-from sqs_workers.sql.errors import translate
+from sqs_workers.sql.errors import translated
 from sqs_workers.sql.sqla import mysql, sa, sa_schema
 
 if TYPE_CHECKING:
@@ -167,19 +167,15 @@ def create_tables(engine: sa.Engine, tables: Tables = DEFAULT_TABLES) -> list[st
     :returns: what was added, for instance ``table outbox_messages``; empty if nothing was missing.
     :raises DatabaseError: the database refused.
     """
-    try:
-        with engine.begin() as connection, _exclusively(connection):
-            added: list[str] = []
-            for table in tables.all:
-                if not sa.inspect(connection).has_table(table.name, schema=table.schema):
-                    table.create(connection)
-                    added.append(f"table {table.fullname}")
-                else:
-                    added.extend(_complete(connection, table))
-            return added
-    except sa.exc.SQLAlchemyError as error:
-        failure = translate(error, "creating the tables")
-    raise failure
+    added: list[str] = []
+    with translated("creating the tables"), engine.begin() as connection, _exclusively(connection):
+        for table in tables.all:
+            if not sa.inspect(connection).has_table(table.name, schema=table.schema):
+                table.create(connection)
+                added.append(f"table {table.fullname}")
+            else:
+                added.extend(_complete(connection, table))
+    return added
 
 
 def ddl(dialect: str | Dialect, tables: Tables = DEFAULT_TABLES) -> str:
@@ -243,6 +239,8 @@ class _exclusively:  # noqa: N801
             self._connection.execute(sa.select(sa.func.pg_advisory_xact_lock(self._NUMBER)))
         elif self._dialect in _MYSQL:
             self._connection.execute(sa.select(sa.func.get_lock(self._NAME, 60)))
+        elif self._dialect == "sqlite":
+            self._connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     def __exit__(self, *_: object) -> None:
         if self._dialect in _MYSQL:

@@ -22,6 +22,7 @@ totals = sa.Table(
 def open_account(engine: sa.Engine, account: str = "alice") -> None:
     metadata.create_all(engine)
     with engine.begin() as connection:
+        connection.execute(sa.delete(totals).where(totals.c.account_id == account))
         connection.execute(sa.insert(totals).values(account_id=account, amount=0))
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from sqs_workers.sql import create_tables, faults
+from sqs_workers.sql.tables import DEFAULT_TABLES
 from tests.sql.databases import KINDS, Database, drop_database, open_database
 
 
 @pytest.fixture(params=KINDS)
 def bare_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
-    """A database without tables."""
+    """A new database without tables."""
     database = open_database(request.param, tmp_path)
     try:
         yield database
@@ -21,11 +23,33 @@ def bare_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Da
         drop_database(database)
 
 
-@pytest.fixture
-def database(bare_database: Database) -> Database:
-    """A database with the tables of inbox, outbox and idempotent calls."""
-    create_tables(bare_database.engine)
-    return bare_database
+@pytest.fixture(scope="session")
+def shared_databases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Database]]:
+    """One database of each kind for all tests of this process: making one takes long on MySQL."""
+    opened: dict[str, Database] = {}
+
+    def get(kind: str) -> Database:
+        if kind not in opened:
+            opened[kind] = open_database(kind, tmp_path_factory.mktemp(kind))
+            create_tables(opened[kind].engine)
+        return opened[kind]
+
+    yield get
+    for database in opened.values():
+        drop_database(database)
+
+
+@pytest.fixture(params=KINDS)
+def database(
+    request: pytest.FixtureRequest, shared_databases: Callable[[str], Database]
+) -> Iterator[Database]:
+    """A database with the tables of inbox, outbox and idempotent calls, all empty."""
+    found = shared_databases(request.param)
+    with found.engine.begin() as connection:
+        for table in DEFAULT_TABLES.all:
+            connection.execute(sa.delete(table))
+    yield found
+    found.dispose()
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,12 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-POSTGRES_DSN = os.environ.get("SQS_WORKERS_TEST_POSTGRES_DSN", "postgresql+psycopg://postgres@127.0.0.1:5432/test")
-MYSQL_DSN = os.environ.get("SQS_WORKERS_TEST_MYSQL_DSN", "mysql+pymysql://root@127.0.0.1:3306/test?charset=utf8mb4")
+POSTGRES_DSN = os.environ.get(
+    "SQS_WORKERS_TEST_POSTGRES_DSN", "postgresql+psycopg://postgres@127.0.0.1:5432/test"
+)
+MYSQL_DSN = os.environ.get(
+    "SQS_WORKERS_TEST_MYSQL_DSN", "mysql+pymysql://root@127.0.0.1:3306/test?charset=utf8mb4"
+)
 KINDS = ("postgresql", "mysql", "sqlite")
 LOCK_WAIT_SECONDS = 20
 
@@ -52,11 +56,15 @@ class Database:
     def driver_connection(self) -> Any:
         """A plain connection of the driver, as a program without SQLAlchemy would open it."""
         arguments, options = self.engine.dialect.create_connect_args(self.url)
-        return self.engine.dialect.dbapi.connect(*arguments, **{**options, **self.options.get("connect_args", {})})  # type: ignore[union-attr]
+        return self.engine.dialect.dbapi.connect(
+            *arguments, **{**options, **self.options.get("connect_args", {})}
+        )  # type: ignore[union-attr]
 
     def dispose(self) -> None:
+        """Close all connections; the first engine opens new ones when it is used again."""
         for engine in self._engines:
             engine.dispose()
+        del self._engines[1:]
 
 
 def open_database(kind: str, directory: Path) -> Database:

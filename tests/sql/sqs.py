@@ -52,7 +52,7 @@ class Sqs:
     def transport(self) -> Any:
         return self
 
-    def queue_url(self, name: str) -> str:
+    def resolve_queue_url(self, name: str) -> str:
         if name not in self.urls:
             raise QueueNotFoundError(f"no queue {name!r}", queue_name=name)
         return self.urls[name]
@@ -79,7 +79,10 @@ class Sqs:
 
 
 def client_error(code: str, message: str = "words of SQS", status: int = 400) -> ClientError:
-    answer: Any = {"Error": {"Code": code, "Message": message}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    answer: Any = {
+        "Error": {"Code": code, "Message": message},
+        "ResponseMetadata": {"HTTPStatusCode": status},
+    }
     return ClientError(answer, "SendMessageBatch")
 
 

@@ -61,7 +61,9 @@ def test_each_consumer_processes_the_event_once(inbox: Inbox, database: Database
     assert balance(database.engine) == 11
 
 
-def test_ids_that_differ_in_case_or_blanks_alone_are_different_events(inbox: Inbox, database: Database) -> None:
+def test_ids_that_differ_in_case_or_blanks_alone_are_different_events(
+    inbox: Inbox, database: Database
+) -> None:
     ids = ["a", "A", "a ", "é", "e\u0301", "a\x00", "x" * 256, "x" * 257, "🐘"]
     for event_id in ids:
         assert inbox.run(event_id, {}, credit(1)) == Ran("credited 1"), event_id
@@ -108,12 +110,14 @@ def test_a_transaction_kept_beyond_its_block_is_of_no_use(inbox: Inbox) -> None:
 
 
 @pytest.mark.parametrize("way", ["run", "once"])
-def test_a_handler_that_fails_leaves_neither_effect_nor_mark(inbox: Inbox, database: Database, way: str) -> None:
+def test_a_handler_that_fails_leaves_neither_effect_nor_mark(
+    inbox: Inbox, database: Database, way: str
+) -> None:
     def fails(tx: Any) -> None:
         credit(10)(tx)
         raise LookupError("no such customer")
 
-    with pytest.raises(LookupError):
+    with pytest.raises(LookupError):  # noqa: PT012
         if way == "run":
             inbox.run("evt-1", {}, fails)
         else:
@@ -209,7 +213,9 @@ def test_a_plain_driver_connection_will_do(database: Database) -> None:
     assert balance(database.engine) == 10
 
 
-def test_a_transaction_of_the_callers_own_is_committed_by_the_caller(inbox: Inbox, database: Database) -> None:
+def test_a_transaction_of_the_callers_own_is_committed_by_the_caller(
+    inbox: Inbox, database: Database
+) -> None:
     with database.engine.connect() as connection:
         with inbox.once("evt-1", {}, connection=connection) as tx:
             credit(10)(tx)
@@ -256,7 +262,9 @@ def test_a_decorated_function_runs_once_for_each_value_of_its_id(inbox: Inbox, d
     assert balance(database.engine) == 15
 
 
-def test_a_decorated_function_takes_the_stable_id_of_the_running_job(inbox: Inbox, database: Database) -> None:
+def test_a_decorated_function_takes_the_stable_id_of_the_running_job(
+    inbox: Inbox, database: Database
+) -> None:
     @inbox.handler()
     def pay(tx: Any, amount: int) -> None:
         credit(amount)(tx)

@@ -40,7 +40,7 @@ def test_a_job_of_a_committed_transaction_is_stored(outbox: Outbox, database: Da
 
 
 def test_a_job_of_a_transaction_rolled_back_is_not(outbox: Outbox, database: Database) -> None:
-    with pytest.raises(LookupError), database.engine.begin() as tx:
+    with pytest.raises(LookupError), database.engine.begin() as tx:  # noqa: PT012
         outbox.delay(tx, FakeTask(), to="alice")
         raise LookupError
     assert bodies(database) == []
@@ -49,7 +49,7 @@ def test_a_job_of_a_transaction_rolled_back_is_not(outbox: Outbox, database: Dat
 def test_a_savepoint_rolled_back_takes_its_jobs_with_it(outbox: Outbox, database: Database) -> None:
     with Session(database.engine) as session, session.begin():
         outbox.delay(session, FakeTask(), number=1)
-        with pytest.raises(LookupError), session.begin_nested():
+        with pytest.raises(LookupError), session.begin_nested():  # noqa: PT012
             outbox.delay(session, FakeTask(), number=2)
             raise LookupError
         with session.begin_nested():
@@ -104,12 +104,16 @@ def test_everything_of_a_message_comes_out_as_it_went_in(outbox: Outbox, databas
         "Number": {"StringValue": "7", "DataType": "Number"},
         "Binary": {"BinaryValue": b"\x00\xff", "DataType": "Binary"},
     }
-    message = OutgoingMessage("bödy 🐘", attributes, delay_seconds=7, deduplication_id="d", group_id="g", job_name="j")
+    message = OutgoingMessage(
+        "bödy 🐘", attributes, delay_seconds=7, deduplication_id="d", group_id="g", job_name="j"
+    )
     with database.engine.begin() as tx:
         outbox_id = outbox.add(tx, "jobs", message)
     sent: list[OutgoingMessage] = []
     sqs = Sqs()
-    sqs.answers.append(lambda url, messages: (sent.extend(messages), sqs.really(url, [OutgoingMessage("x")]))[1])
+    sqs.answers.append(
+        lambda url, messages: (sent.extend(messages), sqs.really(url, [OutgoingMessage("x")]))[1]
+    )
     Relay(outbox, sqs).run_once()
     (copy,) = sent
     assert copy.attributes == {**attributes, "OutboxId": string_attribute(outbox_id)}

@@ -30,6 +30,10 @@ class Killed(BaseException):
     """Ends a relay as a signal would: nothing of it runs any more."""
 
 
+def die() -> None:
+    raise Killed
+
+
 @pytest.fixture
 def clock() -> ManualClock:
     return ManualClock()
@@ -99,7 +103,9 @@ def test_hooks_hear_of_each_message_sent(outbox: Outbox, make_relay: Any, clock:
     (outbox_id,) = store(outbox, (FakeTask(), {"n": 1}))
     clock.advance(5)
     make_relay(Sqs(), hooks=hooks).run_once()
-    assert [(event.queue_name, event.outbox_id, event.job_name) for event in sent] == [("jobs", outbox_id, "job")]
+    assert [(event.queue_name, event.outbox_id, event.job_name) for event in sent] == [
+        ("jobs", outbox_id, "job")
+    ]
     assert sent[0].waited == pytest.approx(5, abs=0.1)
     assert sent[0].message_id
 
@@ -109,7 +115,7 @@ def test_a_relay_that_dies_before_sending_leaves_everything_to_the_next(
 ) -> None:
     sqs = Sqs()
     store(outbox, (FakeTask(), {"n": 1}))
-    faults.BEFORE_SEND.action = lambda: die()
+    faults.BEFORE_SEND.action = die
     with pytest.raises(Killed):
         make_relay(sqs).run_once()
     faults.BEFORE_SEND.action = None
@@ -123,7 +129,7 @@ def test_a_relay_that_dies_after_sending_has_its_messages_sent_again_with_the_sa
 ) -> None:
     sqs = Sqs()
     (outbox_id,) = store(outbox, (FakeTask(), {"n": 1}))
-    faults.AFTER_SEND.action = lambda: die()
+    faults.AFTER_SEND.action = die
     with pytest.raises(Killed):
         make_relay(sqs).run_once()
     faults.AFTER_SEND.action = None
@@ -131,10 +137,6 @@ def test_a_relay_that_dies_after_sending_has_its_messages_sent_again_with_the_sa
     clock.advance(121)
     make_relay(sqs).drain()
     assert sqs.received() == [({"n": 1}, outbox_id)] * 2
-
-
-def die() -> None:
-    raise Killed
 
 
 def test_a_message_for_a_missing_queue_is_set_aside_and_the_rest_goes_on(
@@ -190,7 +192,9 @@ def test_a_request_that_one_message_spoils_is_sent_one_by_one(outbox: Outbox, ma
     assert [state for state, _ in states(outbox)] == ["sent", "refused", "sent"]
 
 
-def test_a_throttled_entry_waits_and_is_tried_again(outbox: Outbox, make_relay: Any, clock: ManualClock) -> None:
+def test_a_throttled_entry_waits_and_is_tried_again(
+    outbox: Outbox, make_relay: Any, clock: ManualClock
+) -> None:
     sqs = Sqs()
     store(outbox, *[(FakeTask(), {"n": n}) for n in range(2)])
     sqs.answers.append(refuse_entries(0, code="RequestThrottled", sender_fault=True, sqs=sqs))
@@ -203,7 +207,9 @@ def test_a_throttled_entry_waits_and_is_tried_again(outbox: Outbox, make_relay: 
     assert states(outbox) == [("sent", 1), ("sent", 0)]
 
 
-@pytest.mark.parametrize("error", [no_network(), client_error("InternalError", status=500), client_error("AccessDenied")])
+@pytest.mark.parametrize(
+    "error", [no_network(), client_error("InternalError", status=500), client_error("AccessDenied")]
+)
 def test_a_call_that_fails_refuses_nothing(
     outbox: Outbox, make_relay: Any, clock: ManualClock, error: Exception
 ) -> None:
@@ -218,7 +224,9 @@ def test_a_call_that_fails_refuses_nothing(
     assert len(sqs.received()) == 2
 
 
-def test_a_fifo_group_keeps_its_order_across_a_failure(outbox: Outbox, make_relay: Any, clock: ManualClock) -> None:
+def test_a_fifo_group_keeps_its_order_across_a_failure(
+    outbox: Outbox, make_relay: Any, clock: ManualClock
+) -> None:
     sqs = Sqs("jobs.fifo")
     tasks = {group: FakeTask("jobs.fifo", group_id=group) for group in "ab"}
     store(outbox, *[(tasks[group], {"g": group, "n": n}) for n in range(4) for group in "ab"])
@@ -256,7 +264,7 @@ def test_two_equal_jobs_of_a_fifo_queue_are_both_delivered_and_a_second_sending_
 ) -> None:
     sqs = Sqs("jobs.fifo")
     store(outbox, *[(FakeTask("jobs.fifo", group_id="a"), {"n": 1})] * 2)
-    faults.AFTER_SEND.action = lambda: die()
+    faults.AFTER_SEND.action = die
     with pytest.raises(Killed):
         make_relay(sqs).run_once()
     faults.AFTER_SEND.action = None
@@ -269,15 +277,17 @@ def test_two_relays_never_hold_the_same_row_nor_the_same_group(
     outbox: Outbox, make_relay: Any, database: Database
 ) -> None:
     sqs = Sqs("jobs", "jobs.fifo")
-    store(outbox, *[(FakeTask("jobs.fifo", group_id="a"), {"n": n}) for n in range(5)], (FakeTask(), {"n": 5}))
+    store(
+        outbox, *[(FakeTask("jobs.fifo", group_id="a"), {"n": n}) for n in range(5)], (FakeTask(), {"n": 5})
+    )
     second = make_relay(sqs)
     claimed: list[int] = []
-    faults.BEFORE_SEND.action = lambda: meanwhile()
 
     def meanwhile() -> None:
         faults.BEFORE_SEND.action = None
         claimed.append(second.run_once())
 
+    faults.BEFORE_SEND.action = meanwhile
     assert make_relay(sqs, batch=1).run_once() == 1
     # Only the job without a group was left: the first of the group is held, and the others stand behind it.
     assert claimed == [1]
