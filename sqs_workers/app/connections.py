@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ __all__ = ["Connections", "database_url", "open_database", "open_sqs"]
 
 logger = logging.getLogger(__name__)
 
+_REST_SECONDS = 1.0
 _SESSION_NAME = "sqs-workers"
 _DRIVERS = {
     "mysql": "mysql+pymysql",
@@ -173,19 +175,47 @@ def open_database(name: str, spec: Mysql | Postgres | Sqlite, directory: Path) -
             "pool_size": spec.pool_size,
             "max_overflow": 0,
             "pool_recycle": spec.pool_recycle_s,
-            "pool_pre_ping": True,
+            # Every use ends its own transaction; a reset would be one more round trip for each commit.
+            "pool_reset_on_return": None,
             "connect_args": {"connect_timeout": spec.connect_timeout_s},
         }
     else:
         options["connect_args"] = {"timeout": 30}
     try:
-        return sa.create_engine(url, **options)
+        engine = sa.create_engine(url, **options)
     except ModuleNotFoundError as error:
         extra = "postgres" if isinstance(spec, Postgres) else "mysql"
         raise ConfigurationError(
             f"resource {name!r} needs the driver {error.name!r}, which is not installed: "
             f"pip install 'sqs-workers[{extra}]'"
         ) from None
+    if not isinstance(spec, Sqlite):
+        _ping_after_rest(engine)
+    return engine
+
+
+def _ping_after_rest(engine: sa.Engine) -> None:
+    """Ask a connection that has rested whether it still lives, and replace it if not.
+
+    Without it, the first message after a restart of the server would fail; before each use it would be a
+    round trip for nothing.
+    """
+    from sqs_workers.sql.sqla import sa
+
+    def returned(connection: Any, record: Any) -> None:
+        record.info["returned"] = time.monotonic()
+
+    def taken(connection: Any, record: Any, proxy: Any) -> None:
+        if time.monotonic() - record.info.get("returned", time.monotonic()) > _REST_SECONDS:
+            try:
+                alive = engine.dialect.do_ping(connection)
+            except Exception:  # noqa: BLE001 - whatever the driver raises: it is of no use any more
+                alive = False
+            if not alive:
+                raise sa.exc.DisconnectionError("the connection has ended")
+
+    sa.event.listen(engine, "checkin", returned)
+    sa.event.listen(engine, "checkout", taken)
 
 
 def database_url(name: str, spec: Mysql | Postgres | Sqlite, directory: Path) -> Any:

@@ -11,8 +11,9 @@ import sqlalchemy as sa
 from botocore.exceptions import ClientError
 
 from sqs_workers.app.checking import Finding, check_connections
-from sqs_workers.app.connections import Connections
+from sqs_workers.app.connections import Connections, open_database
 from sqs_workers.app.loading import load
+from sqs_workers.app.spec_resources import Mysql
 from sqs_workers.cli import main
 from tests.app.guide import MYSQL, database
 from tests.app.world import World
@@ -172,3 +173,20 @@ def test_findings_end_with_exit_code_1(world: World, monkeypatch: pytest.MonkeyP
     path = world.write(handler=HANDLER, task="emit: sink\n")
     monkeypatch.setenv("ENDPOINT", world.endpoint)
     assert main(["check", str(path), "--connect"]) == 1
+
+
+def test_a_connection_that_ended_while_it_rested_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sqs_workers.app.connections._REST_SECONDS", 0.0)
+    with database("mysql", tmp_path) as (dsn, admin):
+        engine = open_database("db", Mysql(dsn=dsn, pool_size=1), tmp_path)
+        try:
+            with engine.connect() as connection:
+                first = connection.execute(sa.text("SELECT CONNECTION_ID()")).scalar_one()
+            with admin.connect() as other:
+                other.execute(sa.text(f"KILL {first}"))
+            with engine.connect() as connection:
+                assert connection.execute(sa.text("SELECT CONNECTION_ID()")).scalar_one() != first
+        finally:
+            engine.dispose()
