@@ -15,6 +15,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from sqs_workers.exceptions import MissingExtraError
+
 __all__ = ["EXIT_FAILED", "EXIT_USAGE", "main"]
 
 EXIT_FAILED = 1
@@ -25,12 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code."""
     try:
         from sqs_workers.cli.root import run
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("click", "rich", "yaml"):
-            raise
-        print(
-            f"sqs-workers needs {error.name!r}, which is not installed: pip install 'sqs-workers[cli]'",
-            file=sys.stderr,
-        )
+    except MissingExtraError as error:
+        print(f"Error: {error}", file=sys.stderr)
         return EXIT_USAGE
     return run(arguments)

@@ -6,10 +6,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import click
-
 from sqs_workers.app.problems import AppFileError, path_text
 from sqs_workers.cli import EXIT_FAILED, EXIT_USAGE
+from sqs_workers.cli.needs import click
 from sqs_workers.cli.output import console, fail, json_option, say, show_json
 
 __all__ = ["check_command"]

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-import click
-
 from sqs_workers.cli import EXIT_FAILED
+from sqs_workers.cli.needs import click
 from sqs_workers.cli.output import console, json_option, show_json
 from sqs_workers.cli.sqs import Account, account_options, url_of
 from sqs_workers.transport import classify, error_code

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
-
 from sqs_workers.cli import EXIT_FAILED
 from sqs_workers.cli.init_files import FILES, NEXT_STEPS
+from sqs_workers.cli.needs import click
 from sqs_workers.cli.output import fail, say
 
 __all__ = ["init_command"]

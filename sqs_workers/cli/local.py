@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import click
+from sqs_workers.cli.needs import click
 
 __all__ = ["local_command"]
 

@@ -7,9 +7,8 @@ import sys
 import uuid
 from typing import Any
 
-import click
-
 from sqs_workers.cli import EXIT_FAILED
+from sqs_workers.cli.needs import click
 from sqs_workers.cli.output import fail, json_option, say, show_json
 from sqs_workers.cli.sqs import Account, account_options, url_of
 from sqs_workers.limits import MAX_BATCH_ENTRIES, MAX_MESSAGE_BYTES

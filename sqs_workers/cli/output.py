@@ -6,9 +6,7 @@ import json
 import sys
 from typing import Any
 
-import click
-from rich.console import Console
-from rich.table import Table
+from sqs_workers.cli.needs import Console, Table, click
 
 __all__ = ["console", "errors", "fail", "is_terminal", "json_option", "say", "show_json", "table"]
 

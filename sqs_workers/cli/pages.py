@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-import click
-
 from sqs_workers.app.reference_page import reference_page
+from sqs_workers.cli.needs import click
 from sqs_workers.cli.root import COMMANDS, cli
 
 __all__ = ["cli_page"]

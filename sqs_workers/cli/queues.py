@@ -8,8 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import click
-
+from sqs_workers.cli.needs import click
 from sqs_workers.cli.output import json_option, say, show_json, table
 from sqs_workers.cli.sqs import Account, account_options, queue_name, url_of
 

@@ -6,8 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-import click
-
+from sqs_workers.cli.needs import click
 from sqs_workers.cli.output import json_option, say, show_json
 from sqs_workers.cli.sqs import Account, account_options, url_of
 

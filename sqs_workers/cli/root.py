@@ -8,10 +8,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-import click
-
 from sqs_workers.app.problems import AppFileError
 from sqs_workers.cli import EXIT_FAILED, EXIT_USAGE
+from sqs_workers.cli.needs import click
 from sqs_workers.cli.output import fail
 from sqs_workers.exceptions import SQSError
 

@@ -7,8 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
+from sqs_workers.cli.needs import click
 from sqs_workers.cli.output import errors
 from sqs_workers.cli.status import StatusLine, banner_of_app
 

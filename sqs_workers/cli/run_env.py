@@ -7,11 +7,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from sqs_workers.app.handlers import load_object
 from sqs_workers.app.logs import configure
 from sqs_workers.app.spec import Logging
+from sqs_workers.cli.needs import click
 from sqs_workers.cli.output import errors
 from sqs_workers.cli.status import StatusLine
 from sqs_workers.exceptions import ConfigurationError, SQSError

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import click
-
 from sqs_workers.app.json_schema import json_schema
+from sqs_workers.cli.needs import click
 from sqs_workers.cli.output import show_json
 
 __all__ = ["schema_command"]

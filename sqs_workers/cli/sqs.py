@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import click
-
 from sqs_workers.app.connections import open_sqs
 from sqs_workers.app.spec_resources import Sqs
+from sqs_workers.cli.needs import click
 from sqs_workers.exceptions import QueueNotFoundError
 from sqs_workers.transport import ErrorKind, classify
 

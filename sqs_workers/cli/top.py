@@ -6,10 +6,7 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import click
-from rich.live import Live
-from rich.table import Table
-
+from sqs_workers.cli.needs import Live, Table, click
 from sqs_workers.cli.output import console, is_terminal, json_option, show_json
 from sqs_workers.cli.queues import QueueState, duration, oldest_age, queue_states
 from sqs_workers.cli.sqs import Account, account_options, url_of
