@@ -100,6 +100,39 @@ def test_f04_a_deploy_sends_nothing_that_runs_to_the_dead_letter_queue(local: Pl
     assert counts(env, "dead") == (0, 0)
 
 
+def test_f04_with_a_single_receive_allowed_no_more_is_taken_than_can_be_started(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    env = place.env()
+    gate = Gate()
+    done: list[int] = []
+    place.standard(env, "dead")
+    name = place.standard(env, redrive_policy=env.redrive_policy("dead", 1))
+
+    def work(value: int) -> None:
+        # Fast jobs, of which a worker otherwise takes in half a second's worth ahead.
+        done.append(value)
+        if len(done) == 20:
+            gate.wait()
+
+    task = env.queue(name).connect_processor("work", work)
+    with env.queue(name).add_batch():
+        for number in range(300):
+            task.delay(number)
+    with running(env, name, concurrency=1) as worker:
+        gate.wait_for_arrival()
+        worker.worker.stop()
+        gate.open()
+        result = worker.join()
+    assert (result.succeeded, result.counts[name].released) == (20, 0)
+    assert counts(env, name) == (280, 0)
+    env.queue(name).get_raw_messages()
+    assert counts(env, "dead") == (0, 0)
+    said = [record.getMessage() for record in caplog.records if "maxReceiveCount" in record.getMessage()]
+    assert len(said) == 1
+    assert name in said[0]
+
+
 def test_f05_acknowledgements_that_wait_are_sent_before_the_worker_returns(place: Place) -> None:
     env = place.env()
     name = place.standard(env, visibility_timeout=600)
