@@ -75,8 +75,8 @@ def test_the_guides_files_write_every_event_once_through_a_kill(
             worker.start()
             wait_until(lambda: number_of(client, events.url) == 0, 30, worker)
             worker.process.send_signal(signal.SIGTERM)
-            wait_until(lambda: "is given back" in worker.text(), 10, worker)
-            # A long poll was under way: what it brings after the stop is given back.
+            wait_until(lambda: "Worker stops" in worker.text(), 10, worker)
+            # A receive may be under way: what it brings after the stop is given back.
             client.send_message(QueueUrl=events.url, MessageBody='{"id": "late"}')
             assert worker.process.wait(20) == 0
         assert len(client.receive_message(QueueUrl=events.url)["Messages"]) == 1
