@@ -154,9 +154,15 @@ class GenericQueue(WorksQueue):
     def send_messages(self, messages: Iterable[OutgoingMessage]) -> None:
         """Send messages in as few calls as possible; for those of ``SQSBatchError.unsent``, for instance.
 
+        Within the block of an outbox they go there.
+
         :raises SQSBatchError: with those that SQS did not take.
         """
-        self.sender.send_all(messages)
+        if OUTGOING_SINK.get() is None and self.env.route is None:
+            self.sender.send_all(messages)
+        else:
+            for message in messages:
+                self.send_message(message)
 
     def open_add_batch(self) -> None:
         """Collect what this thread or task sends until :meth:`close_add_batch`; may be nested."""
