@@ -187,7 +187,8 @@ class Executors:
         engine = self._engine
         now = work.started_at = engine.clock.monotonic()
         for held in work.messages:
-            steps.look_up(held)
+            if held.policies is None:
+                steps.look_up(held)
             steps.started(engine.hooks, held, now)
         first = work.messages[0]
         work.plain = first.timeout is None and engine.is_plain(work.state)

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["JobThreads"]
 
-WATCH_SECONDS = 0.005
+WATCH_SECONDS = 0.02
 """How long a task waits for a busy thread, or an ended job for its settlement, until another thread acts."""
-QUIET_WATCHES = 20
+QUIET_WATCHES = 5
 """How often a watching thread finds nothing before it goes idle: work comes in tens, with pauses between."""
 
 
