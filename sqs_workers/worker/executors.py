@@ -37,12 +37,13 @@ class JobInterrupted(BaseException):
 class Work:
     """One job, or a batch of jobs, that has a slot."""
 
-    __slots__ = ("messages", "plain", "started_at", "state")
+    __slots__ = ("messages", "plain", "started_at", "state", "turn")
 
     def __init__(self, state: SourceState, messages: list[Held]) -> None:
         self.state = state
         self.messages = messages
         self.started_at = 0.0
+        self.turn = 0
         self.plain = False
         """Whether nothing depends on the moment at which the success of its one job is settled."""
 
@@ -280,7 +281,7 @@ class Executors:
                 return
             self._zombies += 1
             if work.messages[0].task is None:
-                self._pool.given_up()
+                self._pool.given_up(work)
             self._finish(work, None)
             zombies = self._zombies
         if zombies > self._concurrency:

@@ -47,7 +47,9 @@ class JobThreads:
         self._live = 0
         self._idle = 0
         self._called = 0
+        # Threads in a job, but for those that were found to be stuck in one: each time, a new turn begins.
         self._busy = 0
+        self._turn = 0
         self._watched = False
         self._settlements = 0
         self._closed = False
@@ -64,10 +66,14 @@ class JobThreads:
         self._condition.notify_all()
         self._watch_condition.notify_all()
 
-    def given_up(self) -> None:
-        """A thread is stuck in a job that was given up: another may be started in its place."""
+    def given_up(self, work: Work) -> None:
+        """A thread is stuck in ``work``, which was given up: another may be started in its place."""
         self._live -= 1
-        self._busy -= 1
+        self._leave(work.turn)
+
+    def _leave(self, turn: int) -> None:
+        if turn == self._turn:
+            self._busy -= 1
 
     def close(self) -> None:
         """End the threads as they become idle."""
@@ -105,7 +111,7 @@ class JobThreads:
             if work is None or not self._work_off(work):
                 return
             with self._engine.lock:
-                self._busy -= 1
+                self._leave(work.turn)
 
     def _next(self) -> Work | None:
         """The next task for this thread; ``None`` to end it."""
@@ -120,6 +126,8 @@ class JobThreads:
                         called = False
                         overdue = self._watch()
                         if overdue:
+                            self._turn += 1
+                            self._busy = 0
                             break
                     elif self._closed:
                         self._live -= 1
@@ -132,7 +140,7 @@ class JobThreads:
     def _unwatched(self, called: bool) -> bool:
         if self._watched or self._closed:
             return False
-        if self._busy and (self.tasks or self._ended):
+        if self.tasks or self._ended:
             return True
         # By the time a called thread has woken, what it was called for is often done: while jobs are short,
         # it stays and watches for a moment, because more is about to come.
@@ -145,6 +153,7 @@ class JobThreads:
             work = self.tasks.popleft()
         except IndexError:
             return None
+        work.turn = self._turn
         self._busy += 1
         if self.tasks or overdue:
             # One at a time: for short jobs this thread is back before the other has woken.
@@ -182,7 +191,7 @@ class JobThreads:
 
     def _work_off(self, work: Work) -> bool:
         """Run ``work`` and, while jobs are short, what else waits; ``False`` if this thread was given up."""
-        executors, engine, ended = self._executors, self._engine, self._ended
+        executors, engine, ended, turn = self._executors, self._engine, self._ended, work.turn
         while True:
             outcomes, took = executors.execute(work)
             if work.plain and type(outcomes[0]) is Succeeded:
@@ -193,7 +202,8 @@ class JobThreads:
                 self._settle_ended()
                 if not executors.end(work, outcomes, took):
                     return False
-            if not self._watched or not engine.slots.short or engine.stop_reason is not None:
+            alone = not self._watched or self._turn != turn
+            if alone or not engine.slots.short or engine.stop_reason is not None:
                 self._settle_ended()
                 return True
             try:
@@ -201,6 +211,7 @@ class JobThreads:
             except IndexError:
                 self._settle_ended()
                 return True
+            work.turn = turn
 
     def _settle_ended(self) -> None:
         ended: list[tuple[Work, float]] = []

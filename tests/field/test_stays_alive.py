@@ -94,7 +94,7 @@ def test_f31_an_answer_that_does_not_come_is_waited_out(local: Place) -> None:
 def test_f31_two_minutes_without_a_network_end_without_a_restart(place: Place, what: str) -> None:
     env = place.env()
     watch = Watch(env)
-    name = place.standard(env)
+    name = place.standard(env, visibility_timeout=300)
     done: list[int] = []
     task = env.queue(name).connect_processor("work", done.append)
     down = threading.Event()
