@@ -12,7 +12,7 @@ import logging
 import random
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from typing_extensions import assert_never
@@ -99,23 +99,35 @@ class Acker:
 
         :param more: whether other messages of that queue are in hand, so that waiting may fill a batch.
         """
-        if held.deleted_by_handler or isinstance(action, Leave):
+        self.add_all((held,), action, more=more)
+
+    def add_all(self, messages: Sequence[Held], action: Settlement, *, more: bool = True) -> None:
+        """As :meth:`add`, for several messages of one queue."""
+        left = isinstance(action, Leave)
+        wanted: list[Held] = []
+        for held in messages:
             held.action = action
-            self._done(held, True, counted=False)
+            if left or held.deleted_by_handler:
+                self._done([held], True, counted=False)
+            else:
+                wanted.append(held)
+        if not wanted:
             return
-        held.action = action
+        count = len(wanted)
         with self._condition:
-            lane = self._lane_of(held, action)
+            lane = self._lane_of(wanted[0], action)
             now = self._clock.monotonic()
-            lane.gap += (min(now - lane.added_at, 1.0) - lane.gap) * 0.2
+            share = min(0.2 * count, 1.0)
+            lane.gap += (min((now - lane.added_at) / count, 1.0) - lane.gap) * share
             lane.added_at = now
             entries = lane.entries
-            entries.append(held)
-            self.backlog += 1
-            if len(entries) == 1:
+            before = len(entries)
+            entries.extend(wanted)
+            self.backlog += count
+            if not before:
                 lane.due = now + self._linger(lane, more)
                 self._wake()
-            elif len(entries) % MAX_BATCH_ENTRIES == 0:
+            elif before // MAX_BATCH_ENTRIES != len(entries) // MAX_BATCH_ENTRIES:
                 self._wake()
             elif not more and lane.due > now:
                 lane.due = now
@@ -287,10 +299,11 @@ class Acker:
         except Exception as error:  # noqa: BLE001 - classified and tried again
             self._failed(source, batch, classify(error), error_code(error))
             return
+        self._done([held for held, result in zip(batch, results, strict=True) if result is None], True)
         for held, result in zip(batch, results, strict=True):
             if result is None:
-                self._done(held, True)
-            elif result.sender_fault:
+                continue
+            if result.sender_fault:
                 self._failed(source, [held], ErrorKind.INVALID, result.code)
             else:
                 self._failed(source, [held], classify_code(result.code), result.code)
@@ -349,7 +362,7 @@ class Acker:
                 code,
                 extra=log_fields(held),
             )
-            self._done(held, False)
+            self._done([held], False)
 
     def _retry_lane(self, held: Held) -> _Lane:
         if held.final_visibility is not None:
@@ -373,16 +386,17 @@ class Acker:
             extra={"queue_name": source.name},
         )
 
-    def _done(self, held: Held, ok: bool, *, counted: bool = True) -> None:
-        repeated = held.phase is Phase.DONE
-        held.phase = Phase.DONE
+    def _done(self, batch: Sequence[Held], ok: bool, *, counted: bool = True) -> None:
         try:
-            if not repeated:
-                self._on_settled(held, ok)
+            for held in batch:
+                repeated = held.phase is Phase.DONE
+                held.phase = Phase.DONE
+                if not repeated:
+                    self._on_settled(held, ok)
         finally:
-            if counted:
+            if counted and batch:
                 with self._condition:
-                    self.backlog -= 1
+                    self.backlog -= len(batch)
                     if not self.backlog:
                         self._idle_condition.notify_all()
 

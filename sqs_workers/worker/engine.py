@@ -9,7 +9,7 @@ The journey of a message, step by step:
    handler;
 4. :meth:`Engine.claim` ends its run, once; ``steps`` turn the outcome into a settlement;
 5. ``acker`` settles it;
-6. :meth:`Engine.free_slot` gives the slot to the next;
+6. :meth:`Engine.free_slots` gives the slot to the next;
 7. the shutdown policy sees the result.
 
 One lock guards phases, buffers and counts; it is reentrant. The locks of heartbeat and acker are taken inside
@@ -25,12 +25,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sqs_workers.exceptions import WorkerError
+from sqs_workers.hooks import JobSucceeded
 from sqs_workers.outcome import (
     Delete,
     Failed,
     MoveTo,
     Outcome,
     RetryRequested,
+    Succeeded,
     Unrun,
     Unsettled,
 )
@@ -53,6 +55,8 @@ if TYPE_CHECKING:
 __all__ = ["Engine"]
 
 logger = logging.getLogger(__name__)
+
+_SUCCEEDED = Succeeded()
 
 POLL_GRACE = 1.0
 """Seconds from the request to stop in which receives under way may be answered before anything goes on without."""
@@ -141,13 +145,13 @@ class Engine:
                 if known is not None:
                     # SQS gave it out again while it is here: one run, settled by the newer receipt.
                     known.adopt(message)
+                    self.heartbeat.discard(known)
                 else:
                     known = Held(message, state, state.visibility)
                     message.lease = known
                     message.control = self.control
                     state.in_hand[message.message_id] = known
                     taken.append(known)
-                self.heartbeat.discard(known)
             self.heartbeat.add([state.in_hand[message.message_id] for message in messages])
         steps.received(self.hooks, taken)
         with self.lock:
@@ -238,6 +242,36 @@ class Engine:
         if not isinstance(outcome, Unrun):
             self.watch.ended(held, outcome)
 
+    def is_plain(self, state: SourceState) -> bool:
+        """Whether successes of the queue may be settled a moment later, several at once."""
+        source = state.source
+        return (
+            not source.fifo
+            and source.batch is None
+            and state.circuit is None
+            and not self.hooks.wants(JobSucceeded)
+        )
+
+    def succeeded(self, messages: Sequence[Held]) -> None:
+        """Settle messages of plain queues whose jobs have succeeded."""
+        by_source: dict[SourceState, list[Held]] = {}
+        with self.lock:
+            for held in messages:
+                if held.phase is not Phase.RUNNING:
+                    continue
+                held.phase = Phase.SETTLING
+                state = held.source
+                state.in_hand.pop(held.message.message_id, None)
+                state.counts.succeeded += 1
+                by_source.setdefault(state, []).append(held)
+            for state, done in by_source.items():
+                self.heartbeat.discard_all(done)
+                self.acker.add_all(done, steps.DELETE, more=bool(state.in_hand) and not self.stopping)
+        if self.watch.watches:
+            for done in by_source.values():
+                for held in done:
+                    self.watch.ended(held, _SUCCEEDED)
+
     def _let_go(self, held: Held) -> None:
         held.source.in_hand.pop(held.message.message_id, None)
         self.heartbeat.discard(held)
@@ -286,17 +320,17 @@ class Engine:
 
     # -- 6: the slot
 
-    def free_slot(self, state: SourceState, seconds: float | None) -> None:
-        """A job or batch of ``state`` no longer takes a slot; ``seconds`` it ran, for the measured rate."""
+    def free_slots(self, ended: Sequence[tuple[SourceState, float | None]]) -> None:
+        """Jobs or batches no longer take a slot: of which queue, and the seconds they ran, for the rate."""
         with self.lock:
-            self.slots.running -= 1
-            state.running -= 1
-            if seconds is not None:
-                self.slots.job_took(seconds)
+            self.slots.running -= len(ended)
+            for state, _ in ended:
+                state.running -= 1
+            self.slots.jobs_took(seconds for _, seconds in ended if seconds is not None)
             if not self.stopping:
                 self.dispatch()
                 self.wake_receivers()
-            if self.stopping or not self.slots.running:
+            if self.stopping or (self.executors.inline and not self.slots.running):
                 self.changed.notify_all()
 
     def wake_receivers(self) -> None:

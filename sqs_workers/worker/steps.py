@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from sqs_workers.hooks import HookRegistry
 
 __all__ = [
+    "DELETE",
     "LEAVE",
     "RELEASE",
     "error_of",
@@ -60,7 +61,7 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-_DELETE = Delete()
+DELETE = Delete()
 _OUTCOMES = (Succeeded, RetryRequested, Failed, Rejected, Unrun, Unsettled)
 LEAVE = Leave()
 RELEASE = ChangeVisibility(0)
@@ -146,7 +147,7 @@ def error_of(outcome: Outcome) -> BaseException | None:
 def settle(held: Held, outcome: Outcome) -> Settlement:
     """What is done with the message. A policy that raises is logged, and the message left to SQS."""
     if isinstance(outcome, Succeeded):
-        return _DELETE
+        return DELETE
     if isinstance(outcome, Unrun):
         return RELEASE
     policies = look_up(held)
