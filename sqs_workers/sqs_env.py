@@ -33,7 +33,7 @@ from sqs_workers.queues.raw_queue import RawQueue
 from sqs_workers.queues.registry import QueueRegistry
 from sqs_workers.queues.settings import QueueSettings, check_common, exception_classes
 from sqs_workers.shutdown_policies import NeverShutdown, ShutdownPolicy
-from sqs_workers.transport import Boto3Transport, ErrorKind, Transport, classify
+from sqs_workers.transport import DeferredTransport, ErrorKind, Mode, Transport, classify, open_transport
 
 if TYPE_CHECKING:
     from sqs_workers.failure_policies import FailurePolicy
@@ -80,7 +80,9 @@ class SQSEnv:
     :param permanent_errors: exception classes that no retry can help.
     :param middleware: wraps every job: see :mod:`sqs_workers.middleware`.
     :param hooks: watch workers; :meth:`on` adds to them.
-    :param transport: carries the calls to SQS; over boto3 by default.
+    :param transport: how requests get to SQS: ``boto3``, ``lean`` (past the client, for a fraction of the CPU),
+        ``auto`` (lean where that can honour everything about the client, else boto3), or an object of one's own.
+        What ``lean`` refuses is a ``ConfigurationError`` when a worker starts or at the first request.
     :param clock: for waits and durations; that of a ``MemorySession``, else the system's.
     :raises ConfigurationError: a value that cannot work.
     """
@@ -107,7 +109,7 @@ class SQSEnv:
         permanent_errors: Any = (),
         middleware: Sequence[Any] = (),
         hooks: HookRegistry | None = None,
-        transport: Transport | None = None,
+        transport: Mode | Transport = "boto3",
         clock: Clock | None = None,
     ) -> None:
         get_codec(codec)
@@ -136,8 +138,12 @@ class SQSEnv:
         retries = {"max_attempts": retry_max_attempts, "mode": retry_mode}
         self._clients = ClientPool(lambda: self.session, retries, client=sqs_client, resource=sqs_resource)
         self.clock: Clock = clock or memory_clock(session) or SYSTEM_CLOCK
-        self.transport: Transport = transport or Boto3Transport(
-            self._clients.client, monotonic=self.clock.monotonic
+        self.transport: Transport = (
+            open_transport(
+                lambda: self.session, mode=transport, get_client=self._clients.client, clock=self.clock
+            )
+            if isinstance(transport, str)
+            else transport
         )
         self._registry = QueueRegistry(self)
         self._pickle_warning = PickleWarning(accept is None and codec in PICKLE_CONTENT_TYPES)
@@ -162,6 +168,8 @@ class SQSEnv:
     @sqs_client.setter
     def sqs_client(self, client: Any) -> None:
         self._clients.given_client = client
+        if isinstance(self.transport, DeferredTransport):
+            self.transport.choose_again()
 
     @property
     def sqs_resource(self) -> Any:

@@ -14,6 +14,7 @@ from sqs_workers.exceptions import ConfigurationError, QueueNotFoundError
 from sqs_workers.limits import MAX_VISIBILITY_TIMEOUT, MAX_WAIT_SECONDS
 from sqs_workers.shutdown_policies import NEVER_SHUTDOWN, ShutdownPolicy
 from sqs_workers.signatures import is_async_callable
+from sqs_workers.transport import DeferredTransport
 from sqs_workers.worker.contract import BatchSettings, Source
 
 if TYPE_CHECKING:
@@ -240,6 +241,9 @@ class WorksQueue:
         :raises ConfigurationError: says what to do.
         """
         options.check(self.name)
+        if isinstance(self.env.transport, DeferredTransport):
+            # What the lean transport refuses belongs here, and not among the failures of receives.
+            self.env.transport.open()
         if executor == "inline" and self.has_async_processors:
             raise ConfigurationError(
                 f"queue {self.name!r} has async jobs, which the inline executor does not run: take "
