@@ -19,6 +19,7 @@ from sqs_workers.worker.contract import BatchSettings, Source
 
 if TYPE_CHECKING:
     from sqs_workers.core import BatchProcessingResult
+    from sqs_workers.transport import Transport
     from sqs_workers.worker import Worker, WorkerResult
 
 __all__ = ["ProcessOptions", "RunOptions", "WorksQueue"]
@@ -141,6 +142,8 @@ class WorksQueue:
         @property
         def url(self) -> str: ...
         @property
+        def transport(self) -> Transport: ...
+        @property
         def is_fifo(self) -> bool: ...
         @property
         def takes_batches(self) -> bool: ...
@@ -228,7 +231,7 @@ class WorksQueue:
         self.check_runnable(options, executor)
         return Worker(
             [self.source(options)],
-            self.env.transport,
+            self.transport,
             executor=executor,
             clock=self.env.clock,
             hooks=self.env.hooks,
@@ -279,7 +282,7 @@ class WorksQueue:
 
     def _visibility_timeout(self) -> int | None:
         try:
-            attributes = self.env.transport.get_queue_attributes(self.url, ["VisibilityTimeout"])
+            attributes = self.transport.get_queue_attributes(self.url, ["VisibilityTimeout"])
             return int(attributes["VisibilityTimeout"])
         except Exception:  # noqa: BLE001 - the worker says when it starts what it may not use
             return None
@@ -327,7 +330,7 @@ class WorksQueue:
         self.env.warn_about_pickle()
         return process_once(
             self.source(options),
-            self.env.transport,
+            self.transport,
             wait_seconds=int(wait_seconds),
             clock=self.env.clock,
             hooks=self.env.hooks,
