@@ -2,45 +2,57 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 from typing_extensions import ParamSpec
 
 from sqs_workers.async_task import AsyncTask
 from sqs_workers.backoff_policies import DEFAULT_BACKOFF
-from sqs_workers.batching import BatchingConfiguration
-from sqs_workers.clients import BOTO3, ClientPool, memory_clock
-from sqs_workers.clock import SYSTEM_CLOCK, Clock
-from sqs_workers.codecs import (
-    DEFAULT_CONTENT_TYPE,
-    PICKLE_CONTENT_TYPES,
-    PickleWarning,
-    accepted_content_types,
-    accepted_names,
-    get_codec,
-)
+from sqs_workers.batching import BatchingConfiguration, NoBatching
+from sqs_workers.clients import MadeField, pool_of
+from sqs_workers.clock import Clock
+from sqs_workers.codecs import DEFAULT_CONTENT_TYPE, PICKLE_CONTENT_TYPES, PickleWarning, get_codec
 from sqs_workers.context import SQSContext
 from sqs_workers.core import BatchProcessingResult, RedrivePolicy
 from sqs_workers.exceptions import ConfigurationError, QueueNotFoundError
 from sqs_workers.hooks import Event, HookRegistry
 from sqs_workers.outgoing import check_queue_name
 from sqs_workers.processors import DEFAULT_CONTEXT_VAR, Processor
+from sqs_workers.queues.fields import (
+    ACCEPT,
+    CLIENT,
+    CLOCK,
+    RESOURCE,
+    SESSION,
+    TRANSPORT,
+    accepts_by_codec,
+    open_own_transport,
+)
 from sqs_workers.queues.generic import GenericQueue
 from sqs_workers.queues.job_queue import JobQueue
 from sqs_workers.queues.raw_queue import RawQueue
 from sqs_workers.queues.registry import QueueRegistry
 from sqs_workers.queues.settings import QueueSettings, check_common, exception_classes
 from sqs_workers.shutdown_policies import NeverShutdown, ShutdownPolicy
-from sqs_workers.transport import Boto3Transport, ErrorKind, Transport, classify
+from sqs_workers.transport import ErrorKind, Mode, Transport, classify
 
 if TYPE_CHECKING:
     from sqs_workers.failure_policies import FailurePolicy
     from sqs_workers.messages import OutgoingMessage
     from sqs_workers.worker import Worker, WorkerResult
 
-__all__ = ["SQSEnv"]
+__all__ = ["POLICY_NO_BATCHING", "AnyQueue", "AnyQueueT", "SQSEnv"]
+
+logger = logging.getLogger(__name__)
+
+POLICY_NO_BATCHING = NoBatching()
+
+AnyQueue: TypeAlias = GenericQueue | JobQueue | RawQueue
+AnyQueueT = TypeVar("AnyQueueT", GenericQueue, JobQueue, RawQueue)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -49,6 +61,7 @@ EventT = TypeVar("EventT", bound=Event)
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
+@dataclass(eq=False, repr=False)
 class SQSEnv:
     """Where queues and jobs are declared.
 
@@ -69,7 +82,8 @@ class SQSEnv:
     :param context: use this context.
     :param sqs_client: use this client. The one built here does not check parameters as boto3 does: the
         library checks what it sends itself.
-    :param sqs_resource: use this service resource.
+    :param sqs_resource: use this service resource, and its client for everything unless ``sqs_client`` is
+        given. Calls of queues go through a mock or another class of your own.
     :param queues: use this dictionary of queues.
     :param accept: names of the codecs that a worker decodes. By default ``codec`` and ``json``; with a pickle
         both pickles, too, which a worker says at WARNING when it starts.
@@ -80,97 +94,63 @@ class SQSEnv:
     :param permanent_errors: exception classes that no retry can help.
     :param middleware: wraps every job: see :mod:`sqs_workers.middleware`.
     :param hooks: watch workers; :meth:`on` adds to them.
-    :param transport: carries the calls to SQS; over boto3 by default.
+    :param transport: how requests get to SQS: ``boto3``, ``lean`` (past the client, for a fraction of the CPU),
+        ``auto`` (lean where that can honour everything about the client, else boto3), or an object of one's own.
+        What ``lean`` refuses is a ``ConfigurationError`` when a worker starts or at the first request.
     :param clock: for waits and durations; that of a ``MemorySession``, else the system's.
     :raises ConfigurationError: a value that cannot work.
     """
 
-    def __init__(
-        self,
-        session: Any = BOTO3,
-        queue_prefix: str = "",
-        codec: str = DEFAULT_CONTENT_TYPE,
-        retry_max_attempts: int = 3,
-        retry_mode: str = "standard",
-        backoff_policy: Any = DEFAULT_BACKOFF,
-        processor_maker: Any = Processor,
-        context_maker: Any = SQSContext,
-        context: Any = None,
-        sqs_client: Any = None,
-        sqs_resource: Any = None,
-        queues: dict[str, Any] | None = None,
-        *,
-        accept: Iterable[str] | None = None,
-        failure_policy: FailurePolicy | None = None,
-        max_attempts: int | None = None,
-        timeout: float | None = None,
-        permanent_errors: Any = (),
-        middleware: Sequence[Any] = (),
-        hooks: HookRegistry | None = None,
-        transport: Transport | None = None,
-        clock: Clock | None = None,
-    ) -> None:
-        get_codec(codec)
-        check_common(max_attempts, timeout, "the environment")
-        self._session = session
-        self.queue_prefix = queue_prefix
-        self.codec = codec
-        self.retry_max_attempts = retry_max_attempts
-        self.retry_mode = retry_mode
-        self.backoff_policy = backoff_policy
-        self.processor_maker = processor_maker
-        self.context_maker = context_maker
-        self.context: Any = context_maker() if context is None else context
-        self.queues: dict[str, Any] = {} if queues is None else queues
-        self.accept = accepted_content_types(codec) if accept is None else accepted_names(accept)
+    session: Any = SESSION
+    queue_prefix: str = ""
+    codec: str = DEFAULT_CONTENT_TYPE
+    retry_max_attempts: int = 3
+    retry_mode: str = "standard"
+    backoff_policy: Any = DEFAULT_BACKOFF
+    processor_maker: Any = Processor
+    context_maker: Any = SQSContext
+    context: Any = None
+    sqs_client: Any = CLIENT
+    sqs_resource: Any = RESOURCE
+    queues: dict[str, Any] = field(default_factory=dict)
+    _: KW_ONLY
+    accept: MadeField[Iterable[str] | None, frozenset[str]] = ACCEPT
+    failure_policy: FailurePolicy | None = None
+    max_attempts: int | None = None
+    timeout: float | None = None
+    permanent_errors: Any = ()
+    middleware: Sequence[Any] = ()
+    hooks: HookRegistry = field(default_factory=HookRegistry)
+    transport: MadeField[Mode | Transport, Transport] = TRANSPORT
+    clock: MadeField[Clock | None, Clock] = CLOCK
+
+    def __post_init__(self) -> None:
+        get_codec(self.codec)
+        check_common(self.max_attempts, self.timeout, "the environment")
+        if self.context is None:
+            self.context = self.context_maker()
         self.settings = QueueSettings(
-            failure_policy=failure_policy,
-            max_attempts=max_attempts,
-            timeout=timeout,
-            permanent_errors=exception_classes(permanent_errors, "the environment"),
+            failure_policy=self.failure_policy,
+            max_attempts=self.max_attempts,
+            timeout=self.timeout,
+            permanent_errors=exception_classes(self.permanent_errors, "the environment"),
         )
-        self.middleware: tuple[Any, ...] = tuple(middleware)
-        self.hooks = HookRegistry() if hooks is None else hooks
+        self.middleware = tuple(self.middleware)
         self.route: Callable[[Any, OutgoingMessage], str | None] | None = None
         """Takes every message instead of SQS, if set: ``(queue, message) -> message id``."""
-        retries = {"max_attempts": retry_max_attempts, "mode": retry_mode}
-        self._clients = ClientPool(lambda: self.session, retries, client=sqs_client, resource=sqs_resource)
-        self.clock: Clock = clock or memory_clock(session) or SYSTEM_CLOCK
-        self.transport: Transport = transport or Boto3Transport(
-            self._clients.client, monotonic=self.clock.monotonic
-        )
+        self._clients = pool_of(self)
+        self._clients.retries = {"max_attempts": self.retry_max_attempts, "mode": self.retry_mode}
+        open_own_transport(self)
         self._registry = QueueRegistry(self)
-        self._pickle_warning = PickleWarning(accept is None and codec in PICKLE_CONTENT_TYPES)
+        self._pickle_warning = PickleWarning(accepts_by_codec(self) and self.codec in PICKLE_CONTENT_TYPES)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(queue_prefix={self.queue_prefix!r}, codec={self.codec!r})"
 
     @property
-    def session(self) -> Any:
-        """The session; the boto3 module if none was given."""
-        if self._session is BOTO3:
-            import boto3
-
-            self._session = boto3
-        return self._session
-
-    @property
-    def sqs_client(self) -> Any:
-        """The boto3 client, built at first use: one for all threads, a new one after a fork."""
-        return self._clients.client()
-
-    @sqs_client.setter
-    def sqs_client(self, client: Any) -> None:
-        self._clients.given_client = client
-
-    @property
-    def sqs_resource(self) -> Any:
-        """The boto3 service resource, built at first use."""
-        return self._clients.resource()
-
-    @sqs_resource.setter
-    def sqs_resource(self, resource: Any) -> None:
-        self._clients.given_resource = resource
+    def stand_in_resource(self) -> Any:
+        """The service resource, if it is a mock or a class of the user's; ``None`` if it is boto3's."""
+        return self._clients.stand_in()
 
     # Queues
 
@@ -357,7 +337,7 @@ class SQSEnv:
         check_worker_options(options)
         if isinstance(queues, str):
             queues = [queues]
-        sources = sources_of(
+        sources, transport = sources_of(
             self,
             queues,
             executor,
@@ -366,9 +346,7 @@ class SQSEnv:
             visibility_timeout=visibility_timeout,
             circuit=circuit,
         )
-        return Worker(
-            sources, self.transport, executor=executor, clock=self.clock, hooks=self.hooks, **options
-        )
+        return Worker(sources, transport, executor=executor, clock=self.clock, hooks=self.hooks, **options)
 
     def on(self, event_type: type[EventT]) -> Callable[[Callable[[EventT], Any]], Callable[[EventT], Any]]:
         """Decorator: the function is called with each event of this type; see :mod:`sqs_workers.hooks`."""

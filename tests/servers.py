@@ -41,6 +41,7 @@ __all__ = [
     "start_ministack",
     "start_moto",
     "wire_client",
+    "without_moto",
 ]
 
 HOST = "127.0.0.1"
@@ -63,6 +64,7 @@ class EndpointSession:
         self._session: Any = boto3.session.Session(
             aws_access_key_id="testing", aws_secret_access_key="testing", region_name=REGION
         )
+        without_moto(self._session.events)
 
     def client(self, service: str, **options: Any) -> Any:
         return self._session.client(service, **self._with_defaults(options))
@@ -83,6 +85,14 @@ class EndpointSession:
         options["config"] = fast if given is None else fast.merge(given)
         options.setdefault("endpoint_url", self.endpoint)
         return options
+
+
+def without_moto(events: Any) -> None:
+    """Take away the handler that moto adds to every session once it is imported."""
+    if "moto.core" in sys.modules:
+        from moto.core.models import botocore_stubber
+
+        events.unregister("before-send", botocore_stubber)
 
 
 def boto_session(endpoint: str) -> EndpointSession:

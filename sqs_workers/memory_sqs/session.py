@@ -47,6 +47,9 @@ class MemorySession:
         self.aws = aws
         self._validate_parameters = validate_parameters
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
     @property
     def backend(self) -> MemoryAWS:
         """The account; :meth:`MemoryAWS.call` and :meth:`MemoryAWS.receive_now` are for servers."""

@@ -23,6 +23,7 @@ from sqs_workers.outgoing import check_attributes, check_id, make_outgoing
 from sqs_workers.processors import as_legacy_result
 from sqs_workers.queues.running import WorksQueue
 from sqs_workers.queues.settings import JobSettings, QueueSettings, merge_policies
+from sqs_workers.queues.standins import calls_transport_of, own_url, transport_of
 from sqs_workers.sending import Sender
 from sqs_workers.transport.protocol import ReceiveOptions
 
@@ -87,6 +88,10 @@ class GenericQueue(WorksQueue):
 
         :raises QueueNotFoundError: there is no such queue, or not for these credentials.
         """
+        url = own_url(self)
+        return self._library_url() if url is None else url
+
+    def _library_url(self) -> str:
         if self.queue_url is not None:
             return self.queue_url
         url = self.__dict__.get("_url")
@@ -106,12 +111,21 @@ class GenericQueue(WorksQueue):
         resource = self.env.sqs_resource
         cached = self.__dict__.get("_cached_queue")
         if cached is None or cached[0] is not resource:
-            cached = self.__dict__["_cached_queue"] = resource, resource.Queue(self.url)
+            if self.env.stand_in_resource is None or self.queue_url is not None:
+                found = resource.Queue(self._library_url())
+            else:
+                found = resource.get_queue_by_name(QueueName=self.get_sqs_queue_name())
+            cached = self.__dict__["_cached_queue"] = resource, found
         return cached[1]
 
     @property
+    def transport(self) -> Transport:
+        """Carries the calls to the queue: the environment's, unless ``get_queue`` is the user's own."""
+        return transport_of(self)
+
+    @property
     def _transport(self) -> Transport:
-        return self.env.transport
+        return calls_transport_of(self)
 
     # Sending
 
@@ -125,7 +139,7 @@ class GenericQueue(WorksQueue):
                 "_sender",
                 Sender(
                     self.name,
-                    lambda: self.env.transport,
+                    lambda: self._transport,
                     lambda: self.url,
                     fifo=self.is_fifo,
                     clock=self.env.clock,

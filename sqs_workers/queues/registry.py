@@ -201,7 +201,7 @@ class QueueRegistry:
 
     def _redrive_policy(self, queue: GenericQueue) -> dict[str, Any]:
         try:
-            attributes = self._env.transport.get_queue_attributes(queue.url, ["RedrivePolicy"])
+            attributes = queue.transport.get_queue_attributes(queue.url, ["RedrivePolicy"])
             policy: dict[str, Any] = json.loads(attributes.get("RedrivePolicy") or "{}")
         except Exception as error:  # noqa: BLE001 - the worker itself says what is wrong with the queue
             logger.warning("Cannot read the redrive policy of queue %s: %s", queue.name, error)

@@ -14,10 +14,12 @@ from sqs_workers.exceptions import ConfigurationError, QueueNotFoundError
 from sqs_workers.limits import MAX_VISIBILITY_TIMEOUT, MAX_WAIT_SECONDS
 from sqs_workers.shutdown_policies import NEVER_SHUTDOWN, ShutdownPolicy
 from sqs_workers.signatures import is_async_callable
+from sqs_workers.transport import DeferredTransport
 from sqs_workers.worker.contract import BatchSettings, Source
 
 if TYPE_CHECKING:
     from sqs_workers.core import BatchProcessingResult
+    from sqs_workers.transport import Transport
     from sqs_workers.worker import Worker, WorkerResult
 
 __all__ = ["ProcessOptions", "RunOptions", "WorksQueue"]
@@ -143,6 +145,8 @@ class WorksQueue:
         @property
         def url(self) -> str: ...
         @property
+        def transport(self) -> Transport: ...
+        @property
         def is_fifo(self) -> bool: ...
         @property
         def takes_batches(self) -> bool: ...
@@ -230,7 +234,7 @@ class WorksQueue:
         self.check_runnable(options, executor)
         return Worker(
             [self.source(options)],
-            self.env.transport,
+            self.transport,
             executor=executor,
             clock=self.env.clock,
             hooks=self.env.hooks,
@@ -243,6 +247,9 @@ class WorksQueue:
         :raises ConfigurationError: says what to do.
         """
         options.check(self.name)
+        if isinstance(self.env.transport, DeferredTransport):
+            # What the lean transport refuses belongs here, and not among the failures of receives.
+            self.env.transport.open()
         if executor == "inline" and self.has_async_processors:
             raise ConfigurationError(
                 f"queue {self.name!r} has async jobs, which the inline executor does not run: take "
@@ -278,7 +285,7 @@ class WorksQueue:
 
     def _visibility_timeout(self) -> int | None:
         try:
-            attributes = self.env.transport.get_queue_attributes(self.url, ["VisibilityTimeout"])
+            attributes = self.transport.get_queue_attributes(self.url, ["VisibilityTimeout"])
             return int(attributes["VisibilityTimeout"])
         except Exception:  # noqa: BLE001 - the worker says when it starts what it may not use
             return None
@@ -332,7 +339,7 @@ class WorksQueue:
         else:
             read_at = clock.monotonic()
         result = process_once(
-            source, self.env.transport, wait_seconds=int(wait_seconds), clock=clock, hooks=self.env.hooks
+            source, self.transport, wait_seconds=int(wait_seconds), clock=clock, hooks=self.env.hooks
         )
         self.__dict__["_queue_facts"] = read_at, source.known_visibility, source.known_max_receives
         return result

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from sqs_workers.exceptions import ConfigurationError
 from sqs_workers.queues.running import RunOptions
+from sqs_workers.queues.standins import joint_transport
 
 if TYPE_CHECKING:
+    from sqs_workers.transport import Transport
     from sqs_workers.worker.contract import Source
 
 __all__ = ["check_worker_options", "sources_of"]
@@ -34,13 +36,15 @@ def check_worker_options(options: Iterable[str]) -> None:
         )
 
 
-def sources_of(env: Any, queues: Sequence[Any], executor: str, **options: Any) -> list[Source]:
-    """The sources of a worker.
+def sources_of(
+    env: Any, queues: Sequence[Any], executor: str, **options: Any
+) -> tuple[list[Source], Transport]:
+    """The sources of a worker, and the transport for the calls of all of them.
 
     :param queues: names (``mail`` or ``mail:3``), pairs of name and weight, or queues.
     :raises ConfigurationError: a weight is no number of 1 or more, or a queue has no processor.
     """
-    sources = []
+    sources, found = [], []
     for entry in queues:
         queue, weight = _queue_and_weight(env, entry)
         if not queue.has_processors:
@@ -51,7 +55,8 @@ def sources_of(env: Any, queues: Sequence[Any], executor: str, **options: Any) -
         run = RunOptions(weight=weight, **options)
         queue.check_runnable(run, executor)
         sources.append(queue.source(run))
-    return sources
+        found.append(queue)
+    return sources, joint_transport(env, found)
 
 
 def _queue_and_weight(env: Any, entry: Any) -> tuple[Any, int]:

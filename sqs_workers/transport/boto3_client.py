@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sqs_workers.messages import Message, OutgoingMessage
 from sqs_workers.transport.protocol import EntryError, ReceiveOptions, SendResult
 
-__all__ = ["Boto3Transport"]
+__all__ = ["Boto3Transport", "entry_results"]
 
 # Entry ids need only be distinct within one request.
 _IDS = tuple(str(index) for index in range(10))
@@ -98,7 +98,7 @@ class Boto3Transport:
             {"Id": id_, "ReceiptHandle": handle} for id_, handle in zip(_IDS, receipt_handles, strict=False)
         ]
         answer = self._get_client().delete_message_batch(QueueUrl=queue_url, Entries=entries)
-        return _results(entries, answer)
+        return entry_results(entries, answer)
 
     def change_visibility(self, queue_url: str, receipt_handle: str, seconds: int) -> None:
         self._get_client().change_message_visibility(
@@ -113,13 +113,13 @@ class Boto3Transport:
             for id_, (handle, seconds) in zip(_IDS, entries, strict=False)
         ]
         answer = self._get_client().change_message_visibility_batch(QueueUrl=queue_url, Entries=request)
-        return _results(request, answer)
+        return entry_results(request, answer)
 
 
 _NOT_ANSWERED = EntryError("NotAnswered", "SQS named the entry neither as done nor as failed")
 
 
-def _errors(answer: dict[str, Any]) -> dict[str, EntryError]:
+def _errors(answer: Mapping[str, Any]) -> dict[str, EntryError]:
     return {
         entry["Id"]: EntryError(
             str(entry.get("Code", "Unknown")),
@@ -130,7 +130,8 @@ def _errors(answer: dict[str, Any]) -> dict[str, EntryError]:
     }
 
 
-def _results(entries: Sequence[dict[str, Any]], answer: dict[str, Any]) -> list[EntryError | None]:
+def entry_results(entries: Sequence[Mapping[str, Any]], answer: Mapping[str, Any]) -> list[EntryError | None]:
+    """What an answer says of each entry of a batch call."""
     errors = _errors(answer)
     done = {entry["Id"] for entry in answer.get("Successful") or ()}
     return [errors.get(entry["Id"], None if entry["Id"] in done else _NOT_ANSWERED) for entry in entries]

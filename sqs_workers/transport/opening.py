@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from sqs_workers.clock import SYSTEM_CLOCK, Clock
 from sqs_workers.exceptions import ConfigurationError
 from sqs_workers.transport.boto3_client import Boto3Transport
-from sqs_workers.transport.protocol import EntryError, ReceiveOptions, SendResult, Transport
+from sqs_workers.transport.protocol import EntryError, ReceiveOptions, SendResult, Transport, WakesReceives
 
 if TYPE_CHECKING:
     from sqs_workers.messages import Message, OutgoingMessage
@@ -53,8 +53,8 @@ def open_transport(
     :param verify: which certificates to trust if the clients were made with that argument; ``None`` asks
         the environment and the profile, as a client made without it does.
     :param clock: for receive times and for the lean transport's signatures and waiting.
-    :raises ConfigurationError: ``mode`` is unknown. At the first request, if ``mode`` is ``lean``: the client
-        has something that only boto3 honours.
+    :raises ConfigurationError: ``mode`` is unknown. At the first request or when a worker starts, if ``mode``
+        is ``lean``: the client has something that only boto3 honours.
     """
     if mode not in get_args(Mode):
         raise ConfigurationError(f"unknown transport {mode!r}: it is one of {', '.join(get_args(Mode))}")
@@ -114,11 +114,29 @@ class DeferredTransport:
                     chosen = self._chosen = self._choose()
         return chosen
 
+    def open(self) -> None:
+        """Choose now, so that a refusal comes before any work.
+
+        :raises ConfigurationError: there is none that may be chosen.
+        """
+        _ = self.chosen
+
+    def choose_again(self) -> None:
+        """Forget the choice: the client is another one now. Calls under way end as they began."""
+        self.close()
+        self._chosen = None
+
     def close(self) -> None:
         """Close idle connections of a lean transport; a client's are the client's."""
         close = getattr(self._chosen, "close", None)
         if close is not None:
             close()
+
+    def wake_receives(self, queue_url: str) -> None:
+        """As far as the chosen transport can."""
+        chosen: object = self.chosen
+        if isinstance(chosen, WakesReceives):
+            chosen.wake_receives(queue_url)
 
     def get_queue_url(self, sqs_queue_name: str) -> str:
         return self.chosen.get_queue_url(sqs_queue_name)

@@ -32,7 +32,8 @@ def test_the_fixtures_of_the_plugin_give_an_empty_account_each(tmp_path: Path) -
     (tmp_path / "test_users_own.py").write_text(A_TEST)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "sqs_workers.testing.plugin", str(tmp_path)],
-        env={"PYTHONPATH": str(ROOT), "PATH": ""},
+        # Where the package is installed, its entry point brings the plugin already.
+        env={"PYTHONPATH": str(ROOT), "PATH": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         cwd=tmp_path,
         capture_output=True,
         text=True,

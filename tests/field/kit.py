@@ -23,7 +23,7 @@ from sqs_workers.memory_sqs.contract import operation_names
 from sqs_workers.memory_sqs.resource import make_resource
 from tests.servers import boto_session
 from tests.worker.kit import PATIENCE, FaultyTransport, Running
-from tests.worlds import World
+from tests.worlds import World, by_transport
 
 __all__ = ["PATIENCE", "Gate", "Place", "Running", "Watch", "client_error", "running", "until"]
 
@@ -134,7 +134,9 @@ class Place(World):
 
 @contextmanager
 def open_place(kind: str, request: pytest.FixtureRequest) -> Iterator[Place]:
+    """``memory``, ``local`` or ``ministack``, behind ``lean:`` or not."""
     clock = SteppableClock()
+    transport, kind = by_transport(kind)
     if kind == "memory":
         session = FaultySession(clock)
         yield Place(session, clock, kind=kind, faults=session.faults, requests=session.requests)
@@ -143,6 +145,7 @@ def open_place(kind: str, request: pytest.FixtureRequest) -> Iterator[Place]:
             yield Place(
                 boto_session(server.url),
                 clock,
+                transport,
                 kind=kind,
                 faults=server.faults,
                 requests=server.requests,
@@ -150,7 +153,7 @@ def open_place(kind: str, request: pytest.FixtureRequest) -> Iterator[Place]:
             )
     else:
         url = request.getfixturevalue(f"{kind}_endpoint")
-        yield Place(boto_session(url), None, kind=kind, endpoint=url)
+        yield Place(boto_session(url), None, transport, kind=kind, endpoint=url)
 
 
 class Watch:

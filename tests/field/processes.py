@@ -80,6 +80,7 @@ def start(place: Place, queue_name: str, *, go: bool = False, **options: Any) ->
         **os.environ,
         "FIELD_ENDPOINT": place.endpoint,
         "FIELD_PREFIX": place.prefix,
+        "FIELD_TRANSPORT": place.transport,
         "FIELD_QUEUE": queue_name,
         "FIELD_OPTIONS": json.dumps(options),
         "FIELD_GO": "1" if go else "",

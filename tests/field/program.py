@@ -15,7 +15,10 @@ from sqs_workers import SQSEnv
 from tests.servers import boto_session
 
 sqs = SQSEnv(
-    boto_session(os.environ["FIELD_ENDPOINT"]), queue_prefix=os.environ["FIELD_PREFIX"], codec="json"
+    boto_session(os.environ["FIELD_ENDPOINT"]),
+    queue_prefix=os.environ["FIELD_PREFIX"],
+    codec="json",
+    transport=os.environ["FIELD_TRANSPORT"],  # type: ignore[arg-type]
 )
 queue = sqs.queue(os.environ["FIELD_QUEUE"])
 go = threading.Event()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,8 +13,9 @@ from botocore.config import Config
 from sqs_workers.clock import Clock, ManualClock
 from sqs_workers.transport import Boto3Transport
 from sqs_workers.transport.lean import LeanTransport
+from tests.servers import without_moto
 
-__all__ = ["QUEUE", "client_of", "lean", "plain_session", "through_boto3", "without_moto"]
+__all__ = ["QUEUE", "client_of", "lean", "plain_session", "through_boto3"]
 
 QUEUE = "https://sqs.us-east-1.amazonaws.com/123456789012/queue"
 
@@ -31,14 +31,6 @@ def plain_session(**options: Any) -> Any:
     session = boto3.session.Session(**given)
     without_moto(session.events)
     return session
-
-
-def without_moto(events: Any) -> None:
-    """Take away the handler that moto adds to every session once it is imported."""
-    if "moto.core" in sys.modules:
-        from moto.core.models import botocore_stubber
-
-        events.unregister("before-send", botocore_stubber)
 
 
 @functools.cache
