@@ -25,6 +25,7 @@ from sqs_workers.queues.running import WorksQueue
 from sqs_workers.queues.settings import JobSettings, QueueSettings, merge_policies
 from sqs_workers.queues.standins import calls_transport_of, own_url, transport_of
 from sqs_workers.sending import Sender
+from sqs_workers.transport.control import TransportControl
 from sqs_workers.transport.protocol import ReceiveOptions
 
 if TYPE_CHECKING:
@@ -241,7 +242,7 @@ class GenericQueue(WorksQueue):
             )
             got = len(messages)
             for message in messages:
-                message.control = _Control(self._transport)
+                message.control = TransportControl(self._transport)
                 received[message.message_id] = message
         return list(received.values())
 
@@ -384,19 +385,6 @@ class GenericQueue(WorksQueue):
         :param wait_seconds: 0 to 20, seconds of long polling.
         """
         return self._process_once(wait_seconds)
-
-
-class _Control:
-    """Acts on messages that were received outside of a worker."""
-
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
-
-    def delete(self, message: Message) -> None:
-        self._transport.delete(message.queue_url, message.receipt_handle)
-
-    def change_visibility(self, message: Message, seconds: int) -> None:
-        self._transport.change_visibility(message.queue_url, message.receipt_handle, seconds)
 
 
 def _of_library(method: Callable[..., Any]) -> bool:
