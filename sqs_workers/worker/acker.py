@@ -13,6 +13,7 @@ import random
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from typing_extensions import assert_never
@@ -21,6 +22,7 @@ from sqs_workers.limits import MAX_BATCH_ENTRIES, MAX_VISIBILITY_TIMEOUT
 from sqs_workers.outcome import ChangeVisibility, Delete, Leave, MoveTo, Settlement
 from sqs_workers.transport import EntryError, ErrorKind, classify, classify_code, error_code
 from sqs_workers.worker.calls import join_all
+from sqs_workers.worker.denied import DeniedNotice
 from sqs_workers.worker.held import Held, Phase, log_fields
 from sqs_workers.worker.moves import copy_message
 
@@ -40,16 +42,20 @@ MAX_LINGER = 0.12
 _WORTH_WAITING = 0.06
 _RETRY_FIRST = 0.2
 _RETRY_MAX = 5.0
-# A queue without permission to delete would fill the log: once in so many seconds is loud enough.
-_DENIED_NOTICE = 60.0
 
 
 class _Lane:
     """What waits to be settled in one way on one queue."""
 
-    __slots__ = ("added_at", "due", "entries", "gap", "settle", "source")
+    __slots__ = ("added_at", "due", "entries", "gap", "key", "settle", "source")
 
-    def __init__(self, source: SourceState, settle: Callable[[SourceState, list[Held]], None]) -> None:
+    def __init__(
+        self,
+        key: tuple[int, str],
+        source: SourceState,
+        settle: Callable[[SourceState, list[Held]], None],
+    ) -> None:
+        self.key = key
         self.source = source
         self.settle = settle
         self.entries: deque[Held] = deque()
@@ -88,7 +94,7 @@ class Acker:
         self._waiting = 0
         self._flushing = False
         self._closed = False
-        self._denied_at: dict[tuple[int, str], float] = {}
+        self._denied = DeniedNotice(clock)
         self.backlog = 0
         """Messages whose settlement SQS has not taken yet."""
 
@@ -191,7 +197,7 @@ class Acker:
         key = (id(held.source), kind)
         lane = self._lanes.get(key)
         if lane is None:
-            lane = self._lanes[key] = _Lane(held.source, settle)
+            lane = self._lanes[key] = _Lane(key, held.source, settle)
         return lane
 
     def _linger(self, lane: _Lane, more: bool) -> float:
@@ -216,7 +222,7 @@ class Acker:
             lane, batch = work
             try:
                 lane.settle(lane.source, batch)
-            except Exception:
+            except BaseException:
                 logger.exception(
                     "Settling messages of queue %s failed",
                     lane.source.name,
@@ -234,6 +240,8 @@ class Acker:
                 if not entries:
                     continue
                 if len(entries) >= MAX_BATCH_ENTRIES or lane.due <= now:
+                    # Behind the others: a lane that never empties must not starve them.
+                    self._lanes[lane.key] = self._lanes.pop(lane.key)
                     batch = [entries.popleft() for _ in range(min(len(entries), MAX_BATCH_ENTRIES))]
                     if entries:
                         lane.due = now + self._linger(lane, True)
@@ -258,16 +266,16 @@ class Acker:
     # -- sending
 
     def _delete(self, source: SourceState, batch: list[Held]) -> None:
-        self._send(
-            source, batch, lambda: self._transport.delete_batch(source.url, [_receipt(h) for h in batch])
-        )
+        receipts = [held.message.receipt_handle for held in batch]
+        self._send(source, batch, self._delete, lambda: self._transport.delete_batch(source.url, receipts))
 
     def _change_visibility(self, source: SourceState, batch: list[Held]) -> None:
         entries: list[tuple[str, int]] = []
         for held in batch:
             held.final_visibility = self._allowed_seconds(held)
-            entries.append((_receipt(held), held.final_visibility))
-        self._send(source, batch, lambda: self._transport.change_visibility_batch(source.url, entries))
+            entries.append((held.message.receipt_handle, held.final_visibility))
+        call = partial(self._transport.change_visibility_batch, source.url, entries)
+        self._send(source, batch, self._change_visibility, call)
 
     def _allowed_seconds(self, held: Held) -> int:
         if held.final_visibility is not None and not isinstance(held.action, ChangeVisibility):
@@ -280,12 +288,25 @@ class Acker:
         return max(0, min(seconds, int(MAX_VISIBILITY_TIMEOUT - in_flight) - 1))
 
     def _send(
-        self, source: SourceState, batch: list[Held], call: Callable[[], list[EntryError | None]]
+        self,
+        source: SourceState,
+        batch: list[Held],
+        again: Callable[[SourceState, list[Held]], None],
+        call: Callable[[], list[EntryError | None]],
     ) -> None:
         try:
             results = call()
         except Exception as error:  # noqa: BLE001 - classified and tried again
-            self._failed(source, batch, classify(error), error_code(error))
+            kind = classify(error)
+            if len(batch) > 1 and kind in (ErrorKind.RECEIPT, ErrorKind.INVALID):
+                # One entry spoils the request: the others must not pay for it.
+                for held in batch:
+                    again(source, [held])
+            else:
+                self._failed(source, batch, kind, error_code(error))
+            return
+        if len(results) != len(batch):
+            self._failed(source, batch, ErrorKind.OTHER, f"{len(results)} results for {len(batch)} messages")
             return
         for held, result in zip(batch, results, strict=True):
             if result is None:
@@ -325,8 +346,9 @@ class Acker:
 
     def _failed(self, source: SourceState, batch: list[Held], kind: ErrorKind, code: str) -> None:
         deletes = [held for held in batch if held.final_visibility is None]
-        if kind is ErrorKind.DENIED:
-            self._say_denied(source, "delete" if deletes else "change the visibility of", code)
+        copying = isinstance(batch[0].action, MoveTo) and not batch[0].copied
+        if kind is ErrorKind.DENIED and not copying:
+            self._denied.say(source.name, "delete" if deletes else "change the visibility of", code)
         hopeless = kind in (ErrorKind.RECEIPT, ErrorKind.INVALID, ErrorKind.MISSING)
         now = self._clock.monotonic()
         gone: list[Held] = []
@@ -358,34 +380,20 @@ class Acker:
             return self._lane_of(held, held.action)
         return self._lane_of(held, Delete())
 
-    def _say_denied(self, source: SourceState, what: str, code: str) -> None:
-        now = self._clock.monotonic()
-        with self._condition:
-            if now - self._denied_at.get((id(source), what), float("-inf")) < _DENIED_NOTICE:
-                return
-            self._denied_at[id(source), what] = now
-        logger.error(
-            "These credentials may not %s messages of queue %s (%s): finished jobs will run again. "
-            "Allow sqs:DeleteMessage and sqs:ChangeMessageVisibility",
-            what,
-            source.name,
-            code,
-            extra={"queue_name": source.name},
-        )
-
     def _done(self, held: Held, ok: bool, *, counted: bool = True) -> None:
         repeated = held.phase is Phase.DONE
         held.phase = Phase.DONE
         try:
             if not repeated:
                 self._on_settled(held, ok)
+        except Exception:
+            # The request is done, whatever hears of it.
+            logger.exception(
+                "What follows message %s failed", held.message.message_id, extra=log_fields(held)
+            )
         finally:
             if counted:
                 with self._condition:
                     self.backlog -= 1
                     if not self.backlog:
                         self._idle_condition.notify_all()
-
-
-def _receipt(held: Held) -> str:
-    return held.message.receipt_handle

@@ -83,5 +83,5 @@ class CallThreads:
                 call = self._queue.popleft()
             try:
                 call()
-            except Exception:
+            except BaseException:
                 logger.exception("A call of %s failed", self._name)

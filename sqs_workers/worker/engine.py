@@ -31,6 +31,7 @@ from sqs_workers.outcome import (
     MoveTo,
     Outcome,
     RetryRequested,
+    Settlement,
     Unrun,
     Unsettled,
 )
@@ -53,6 +54,9 @@ if TYPE_CHECKING:
 __all__ = ["Engine"]
 
 logger = logging.getLogger(__name__)
+
+_FAILED = "an earlier job of the group failed"
+_DROPPED = "an earlier message of the group was dropped"
 
 POLL_GRACE = 1.0
 """Seconds from the request to stop in which receives under way may be answered before anything goes on without."""
@@ -190,11 +194,16 @@ class Engine:
             batches.taken(self, state)
         now = self.clock.monotonic()
         alive = []
+        held_up: set[str | None] = set()
         for held in taken:
-            if held.expires_at > now:
+            if state.source.fifo and held.message.group_id in held_up:
+                self._release(held, _DROPPED)
+                state.buffer.finished(held, False)
+            elif held.expires_at > now and not held.lost:
                 held.phase = Phase.RUNNING
                 alive.append(held)
             else:
+                held_up.add(held.message.group_id)
                 self._drop_expired(held)
         return alive
 
@@ -202,14 +211,16 @@ class Engine:
         # Another worker may have it by now. Its receipt may not even be valid: nothing is asked of SQS.
         held.source.counts.expired += 1
         logger.warning(
-            "Message %s of queue %s waited longer than its visibility timeout and is not started",
+            "Message %s of queue %s is not started: its visibility timeout ended while it waited",
             held.message.message_id,
             held.source.name,
             extra={"queue_name": held.source.name, "message_id": held.message.message_id},
         )
+        held.phase = Phase.SETTLING
         self._let_go(held)
-        self.acker.add(held, steps.LEAVE)
-        self._end_of_turn(held, proceed=False, reason="an earlier message of the group was dropped")
+        # Later, because hooks hear of it, and must not be called under the lock.
+        self.heartbeat.set_alarm(held, 0.0, partial(self.acker.add, held, steps.LEAVE))
+        self._end_of_turn(held, proceed=False, reason=_DROPPED)
 
     # -- 4 and 5: the end of a job
 
@@ -225,16 +236,17 @@ class Engine:
     def conclude(self, held: Held, outcome: Outcome) -> None:
         """Settle a claimed message as its outcome demands."""
         duration = self.clock.monotonic() - held.started_at if held.started_at else 0.0
-        action = steps.settle(held, outcome)
-        steps.report(self.hooks, held, outcome, action, duration)
-        if not isinstance(outcome, Unrun):
-            self._feed_circuit(held.source, outcome)
-        state = held.source
-        self.acker.add(held, action, more=bool(state.in_hand) and not self.stopping)
-        if not isinstance(action, MoveTo):
-            self._end_of_turn(
-                held, proceed=isinstance(action, Delete), reason="an earlier job of the group failed"
-            )
+        action: Settlement = steps.LEAVE
+        try:
+            action = steps.settle(held, outcome)
+            steps.report(self.hooks, held, outcome, action, duration)
+            if not isinstance(outcome, Unrun):
+                self._feed_circuit(held.source, outcome)
+        finally:
+            # Whatever a policy raised: a group must not wait for a message that is never settled.
+            self.acker.add(held, action, more=bool(held.source.in_hand) and not self.stopping)
+            if not isinstance(action, MoveTo):
+                self._end_of_turn(held, proceed=isinstance(action, Delete), reason=_FAILED)
         if not isinstance(outcome, Unrun):
             self.watch.ended(held, outcome)
 
@@ -257,24 +269,29 @@ class Engine:
             self.changed.notify_all()
 
     def _release(self, held: Held, reason: str) -> None:
+        # Hooks hear of it from the acker: they must not be called under the lock.
         held.phase = Phase.SETTLING
+        held.released_because = reason
+        held.source.counts.released += 1
         self._let_go(held)
-        outcome = Unrun(reason)
-        steps.report(self.hooks, held, outcome, steps.RELEASE, 0.0)
         self.acker.add(held, steps.RELEASE, more=len(held.source.buffer) > 0)
 
     def _release_at_stop(self, state: SourceState) -> None:
         # A receive under way would take what is released now, and cost it one more receive: while something
         # waits, receives are short (see the poller), so its answer is awaited.
-        if state.receives and len(state.buffer):
-            self.heartbeat.set_alarm(state, POLL_GRACE, partial(self.answered_at_stop, state, late=True))
+        if state.receives:
+            self.heartbeat.set_alarm(
+                ("stop", state), POLL_GRACE, partial(self.answered_at_stop, state, late=True)
+            )
         else:
             self.release_waiting(state, "stopping")
 
     def answered_at_stop(self, state: SourceState, *, late: bool = False) -> None:
         """A receive of ``state`` was answered after the request to stop, or a second has passed since."""
         with self.lock:
+            late = late or self.clock.monotonic() >= self.stop_began + POLL_GRACE
             if late or not state.receives:
+                self.heartbeat.cancel_alarm(("stop", state))
                 self.release_waiting(state, "stopping")
             self.changed.notify_all()
 
@@ -309,7 +326,7 @@ class Engine:
     def _settled(self, held: Held, ok: bool) -> None:
         steps.settled(self.hooks, held, ok)
         if isinstance(held.action, MoveTo):
-            self._end_of_turn(held, proceed=ok, reason="an earlier job of the group failed")
+            self._end_of_turn(held, proceed=ok, reason=_FAILED)
 
     def _late_extension(self, held: Held) -> None:
         self.acker.again(held)
@@ -340,13 +357,15 @@ class Engine:
                 return
             self._stop_begun = True
             self.stop_began = self.clock.monotonic()
-            for held in self.executors.withdraw():
-                if self.claim(held):
-                    self.conclude(held, Unrun("stopping"))
-            for state in self.sources:
-                self._release_at_stop(state)
-            self.executors.arm_interrupt(self.shutdown_timeout * STOP_SHARE)
-            self.wake_all()
+            try:
+                for held in self.executors.withdraw():
+                    self._release(held, "stopping")
+                    self._end_of_turn(held, proceed=False, reason="stopping")
+                for state in self.sources:
+                    self._release_at_stop(state)
+                self.executors.arm_interrupt(self.shutdown_timeout * STOP_SHARE)
+            finally:
+                self.wake_all()
 
     def wake_all(self) -> None:
         """Let every waiting thread look at the state again."""

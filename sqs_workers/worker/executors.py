@@ -71,6 +71,8 @@ class Executors:
         """Whether the calling thread of an inline executor is in a handler."""
         self.interrupting = False
         """Whether the next signal to the main thread means: leave the handler."""
+        self.fatal: tuple[type[BaseException], ...] = (SystemExit, KeyboardInterrupt)
+        """What ends the worker when a job raises it."""
         self.interrupt: Callable[[], object] | None = None
         """Sends that signal; ``None`` where no signal handler is installed."""
 
@@ -178,9 +180,12 @@ class Executors:
     def _execute(self, work: Work) -> bool:
         """Run ``work``; ``False`` if it was given up meanwhile, so that another thread has its place."""
         engine = self._engine
-        self._begin(work)
+        if engine.stopping and not self.inline:
+            # Taken in the moment in which the stop was asked for.
+            return self._end(work, [Unrun("stopping")] * len(work.messages), None)
         outcomes: Sequence[Outcome]
         try:
+            self._begin(work)
             try:
                 self.in_handler = self.inline
                 if work.state.source.batch is None:
@@ -199,9 +204,13 @@ class Executors:
         engine = self._engine
         held = work.messages[0]
         held.task = self.loop.current_task()
-        self._begin(work)
+        too_late = engine.stopping
+        if too_late:
+            self._end(work, (Unrun("stopping"),), None)
+            return
         outcome: Outcome
         try:
+            self._begin(work)
             outcome = await steps.run_async(held)
         except self.loop.cancelled_error as error:
             if held.timed_out:
@@ -224,7 +233,7 @@ class Executors:
         if first.timeout is not None:
             engine.heartbeat.set_alarm(first, first.timeout, partial(self._timed_out, work))
 
-    def _end(self, work: Work, outcomes: Sequence[Outcome], took: float) -> bool:
+    def _end(self, work: Work, outcomes: Sequence[Outcome], took: float | None) -> bool:
         engine = self._engine
         if work.messages[0].timeout is not None:
             engine.heartbeat.cancel_alarm(work.messages[0])
@@ -241,9 +250,11 @@ class Executors:
     def _conclude(self, held: Held, outcome: Outcome) -> None:
         try:
             self._engine.conclude(held, outcome)
-        except Exception:
+        except BaseException as error:
             # A thread and a slot must not be lost to it; the message comes back by its visibility timeout.
             logger.exception("Job %s could not be settled", held.label, extra=log_fields(held))
+            if not isinstance(error, Exception):
+                self._engine.fail(error, f"{type(error).__name__} at the end of job {held.label}")
 
     def _finish(self, work: Work, took: float | None) -> None:
         self._running.discard(work)
@@ -252,6 +263,10 @@ class Executors:
     def _interrupted(self, held: Held, error: BaseException) -> Outcome:
         if isinstance(error, JobInterrupted):
             return Unrun("interrupted at the stop deadline")
+        if not isinstance(error, self.fatal):
+            # A cancelled task that the job waited for, the timeout of a library: one job's own affair.
+            logger.error("Error while processing job %s", held.label, exc_info=error, extra=log_fields(held))
+            return Failed(error)
         logger.error(
             "%s was raised in job %s: the worker stops",
             type(error).__name__,

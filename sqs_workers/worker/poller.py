@@ -112,7 +112,8 @@ class Poller:
             if first and not self._prepare():
                 return
             self._receive_until_stop(first)
-        except Exception as error:
+        except BaseException as error:
+            # SystemExit too: it would end this thread in silence, and the worker would receive nothing more.
             logger.exception("A receiver of queue %s failed", self._state.name)
             self._engine.fail(error, f"a receiver of queue {self._state.name} failed")
 

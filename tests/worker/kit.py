@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -171,6 +172,15 @@ class Bench:
                     f"{len(self.of(event_type))} of {count} {event_type.__name__}: {self.events}"
                 )
             return self.of(event_type)
+
+    def wait_for_buffered(self, running: Running, count: int) -> None:
+        """Until so many messages wait for a slot."""
+        deadline = time.monotonic() + PATIENCE
+        condition = threading.Condition()
+        while running.worker.stats().buffered != count:
+            assert time.monotonic() < deadline, running.worker.stats()
+            with condition:
+                condition.wait(0.01)
 
     def worker(self, *sources: Source, **options: Any) -> Worker:
         options.setdefault("clock", self.clock)
