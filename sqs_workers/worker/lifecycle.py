@@ -80,7 +80,11 @@ class Control:
             for number, handler in self._handlers.items():
                 # None: installed by something other than Python; there is no way to put it back.
                 signal.signal(number, signal.SIG_DFL if handler is None else handler)
-            signal.set_wakeup_fd(self._wakeup_fd, warn_on_full_buffer=False)
+            try:
+                signal.set_wakeup_fd(self._wakeup_fd, warn_on_full_buffer=False)
+            except (OSError, ValueError):
+                # Whoever listened there before has closed it meanwhile.
+                signal.set_wakeup_fd(-1)
         self._write.close()
         self._thread.join(_JOIN)
         self._read.close()

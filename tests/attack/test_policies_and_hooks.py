@@ -78,10 +78,12 @@ def test_a_delay_out_of_range_is_taken_as_the_nearest_that_sqs_knows(seconds: An
         running.worker.stop()
         running.join()
     changes = [args[1] for name, args in bench.transport.log if name == "change_visibility_batch"]
-    assert [seconds for entries in changes for _, seconds in entries][0] == expected
+    assert next(seconds for entries in changes for _, seconds in entries) == expected
 
 
-@pytest.mark.parametrize("answer", [None, "soon", math.nan, 10**400, SystemExit(3)], ids=lambda a: f"{a!r:.20}")
+@pytest.mark.parametrize(
+    "answer", [None, "soon", math.nan, 10**400, SystemExit(3)], ids=lambda a: f"{a!r:.20}"
+)
 def test_a_backoff_policy_with_a_wrong_answer_leaves_its_message_and_frees_the_slot(answer: Any) -> None:
     bench = manual()
     bench.queue(VisibilityTimeout="30")
