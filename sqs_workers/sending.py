@@ -258,8 +258,14 @@ class Batch:
             self._executor = ThreadPoolExecutor(OVERLAPPING_CALLS, thread_name_prefix="sqs-workers-send")
         # Whoever adds faster than SQS takes waits here instead of filling the memory.
         self._slots.acquire()
-        # The calls run in the caller's context, for the sake of tracing.
-        call = self._executor.submit(contextvars.copy_context().run, self._sender.deliver, chunk)
+        try:
+            # The calls run in the caller's context, for the sake of tracing.
+            call = self._executor.submit(contextvars.copy_context().run, self._sender.deliver, chunk)
+        except RuntimeError:
+            # No thread to be had, or the interpreter is about to end: here, then.
+            self._slots.release()
+            self._unsent.extend(self._sender.deliver(chunk))
+            return
         call.add_done_callback(lambda _: self._slots.release())
         self._calls.append(call)
         if len(self._calls) > 8 * OVERLAPPING_CALLS:

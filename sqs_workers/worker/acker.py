@@ -21,7 +21,7 @@ from typing_extensions import assert_never
 from sqs_workers.limits import MAX_BATCH_ENTRIES, MAX_VISIBILITY_TIMEOUT
 from sqs_workers.outcome import ChangeVisibility, Delete, Leave, MoveTo, Settlement
 from sqs_workers.transport import EntryError, ErrorKind, classify, classify_code, error_code
-from sqs_workers.worker.calls import join_all
+from sqs_workers.worker.calls import join_all, start_thread
 from sqs_workers.worker.denied import DeniedNotice
 from sqs_workers.worker.held import Held, Phase, log_fields
 from sqs_workers.worker.moves import copy_message
@@ -210,8 +210,8 @@ class Acker:
             self._condition.notify()
         elif len(self._threads) < self._limit and not self._closed:
             thread = threading.Thread(target=self._run, name=f"sqs-acker-{len(self._threads)}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
+            if start_thread(thread, others=len(self._threads)):
+                self._threads.append(thread)
 
     def _run(self) -> None:
         while True:

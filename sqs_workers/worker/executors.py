@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sqs_workers.outcome import Failed, Outcome, Unrun
 from sqs_workers.worker import steps
-from sqs_workers.worker.calls import join_all
+from sqs_workers.worker.calls import join_all, start_thread
 from sqs_workers.worker.held import Held, Phase, log_fields
 from sqs_workers.worker.loop import LoopThread
 
@@ -108,13 +108,13 @@ class Executors:
         if self._idle:
             self._work.notify()
         elif self._live < self._concurrency:
-            self._live += 1
-            self._started += 1
-            name = f"sqs-job-{self._started}"
+            name = f"sqs-job-{self._started + 1}"
             thread = threading.Thread(target=self._run_thread, name=name, daemon=True)
-            self._threads = [other for other in self._threads if other.is_alive()]
-            self._threads.append(thread)
-            thread.start()
+            if start_thread(thread, others=self._live):
+                self._live += 1
+                self._started += 1
+                self._threads = [other for other in self._threads if other.is_alive()]
+                self._threads.append(thread)
 
     def withdraw(self) -> list[Held]:
         """Take back what has a slot but has not started."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sqs_workers.limits import MAX_ATTRIBUTES
+from sqs_workers.limits import MAX_ATTRIBUTES, MAX_MESSAGE_BYTES
 from sqs_workers.messages import OutgoingMessage, string_attribute
 
 if TYPE_CHECKING:
@@ -19,9 +20,9 @@ _DEFAULT_GROUP = "default"
 def copy_message(action: MoveTo, *, fifo: bool) -> OutgoingMessage:
     """The copy that ``action`` asks for.
 
-    The message's own attributes come first; of the additions, as many as SQS's limit of 10 attributes leaves
-    room for, in the order in which the policy named them. A FIFO target gets the original's group and a
-    deduplication id made of the original's message id, so that a copy sent twice is kept once.
+    The message's own attributes come first; of the additions, as many as SQS's limits of 10 attributes and of
+    size leave room for, in the order in which the policy named them. A FIFO target gets the original's group
+    and a deduplication id made of the original's message id, so that a copy sent twice is kept once.
     """
     message = action.message
     attributes: dict[str, dict[str, Any]] = {
@@ -32,12 +33,21 @@ def copy_message(action: MoveTo, *, fifo: bool) -> OutgoingMessage:
         if text and (name in attributes or len(attributes) < MAX_ATTRIBUTES):
             attributes[name] = string_attribute(text)
     group = message.group_id
-    return OutgoingMessage(
+    copy = OutgoingMessage(
         message.body,
         attributes,
         deduplication_id=_deduplication_id(message.message_id) if fifo else None,
         group_id=group or (_DEFAULT_GROUP if fifo else None),
     )
+    if copy.size > MAX_MESSAGE_BYTES and action.extra_attributes:
+        # A copy that says less of its reason is better than one that SQS never takes.
+        return copy_message(replace(action, extra_attributes=_all_but_the_last(action)), fifo=fifo)
+    return copy
+
+
+def _all_but_the_last(action: MoveTo) -> dict[str, str]:
+    names = list(action.extra_attributes)[:-1]
+    return {name: action.extra_attributes[name] for name in names}
 
 
 def _sendable(attribute: dict[str, Any]) -> dict[str, Any]:

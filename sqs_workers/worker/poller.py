@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from sqs_workers.exceptions import QueueNotFoundError, SQSError, WorkerError
 from sqs_workers.hooks import PollFailed
 from sqs_workers.transport import ErrorKind, WakesReceives, classify, error_code
-from sqs_workers.worker.calls import join_all
+from sqs_workers.worker.calls import join_all, start_thread
 from sqs_workers.worker.circuit import Circuit
 
 if TYPE_CHECKING:
@@ -102,8 +102,8 @@ class Poller:
         first = not self._threads
         name = f"sqs-receive-{self._state.name}-{len(self._threads)}"
         thread = threading.Thread(target=self._run, args=(first,), name=name, daemon=True)
-        self._threads.append(thread)
-        thread.start()
+        if start_thread(thread, others=len(self._threads)):
+            self._threads.append(thread)
 
     # -- one receiver
 

@@ -85,7 +85,7 @@ def test_what_comes_after_a_stop_does_not_wait_for_the_running_job() -> None:
         if bench.transport.calls["receive"] > 1:
             kind = "long" if options.wait_seconds else "short"
             under_way[kind].set()
-            assert answer[kind].wait(PATIENCE)
+            assert answer[kind].wait(3 * PATIENCE)
 
     bench.transport.before["receive"] = hold_the_later_ones
     bench.transport.before["wake_receives"] = lambda url: True
@@ -97,6 +97,7 @@ def test_what_comes_after_a_stop_does_not_wait_for_the_running_job() -> None:
             assert under_way["long"].wait(PATIENCE)
             assert under_way["short"].wait(PATIENCE)
             running.worker.stop()
+            bench.wait_until(lambda: running.worker._engine._stop_begun)  # type: ignore[union-attr]
             bench.send("late")
             answer["short"].set()
             released = bench.wait_for(MessageReleased)
