@@ -27,6 +27,7 @@ __all__ = [
     "ExponentialBackoff",
     "FullJitterBackoff",
     "backoff_seconds",
+    "whole_seconds",
 ]
 
 
@@ -52,7 +53,7 @@ class ConstantBackoff(BackoffPolicy):
         self.backoff_value = _non_negative("backoff_value", backoff_value)
 
     def get_visibility_timeout(self, message: Any) -> int:
-        return _to_seconds(self.backoff_value)
+        return whole_seconds(self.backoff_value)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.backoff_value!r})"
@@ -105,7 +106,7 @@ class ExponentialBackoff(BackoffPolicy):
 
     def _within_bounds(self, seconds: float) -> int:
         bounded = min(max(seconds, self.min_visibility_timeout), self.max_visibility_timeout)
-        return _to_seconds(bounded)
+        return whole_seconds(bounded)
 
     def __repr__(self) -> str:
         return (
@@ -132,12 +133,17 @@ class EqualJitterBackoff(ExponentialBackoff):
 
 def backoff_seconds(policy: Any, message: Any) -> int:
     """The answer of ``policy`` as SQS takes it: an integer from 0 to 43,200."""
-    return _to_seconds(policy.get_visibility_timeout(message))
+    return whole_seconds(policy.get_visibility_timeout(message))
 
 
-def _to_seconds(value: float) -> int:
+def whole_seconds(value: float) -> int:
+    """``value`` as SQS takes it: an integer from 0 to 43,200.
+
+    :raises ConfigurationError: it is not a number.
+    :raises TypeError: it is something else.
+    """
     if math.isnan(value):
-        raise ConfigurationError("a backoff policy answered nan instead of seconds")
+        raise ConfigurationError("a policy answered nan instead of seconds")
     return round(min(max(value, 0), MAX_VISIBILITY_TIMEOUT))
 
 

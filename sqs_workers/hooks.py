@@ -245,7 +245,9 @@ class HookRegistry:
         for hook in self._by_type.get(type(event), ()):
             try:
                 hook(event)
-            except Exception:
+            except KeyboardInterrupt:
+                raise
+            except BaseException:
                 logger.exception(
                     "Hook %r failed on %s",
                     hook,

@@ -257,18 +257,27 @@ class Batch:
             self._blocked_groups.update(failure.message.group_id for failure in failures)
 
     def _deliver_beside(self, chunk: list[Positioned]) -> None:
-        if self._executor is None:
-            from concurrent.futures import ThreadPoolExecutor
-
-            self._executor = ThreadPoolExecutor(OVERLAPPING_CALLS, thread_name_prefix="sqs-workers-send")
         # Whoever adds faster than SQS takes waits here instead of filling the memory.
         self._slots.acquire()
-        # The calls run in the caller's context, for the sake of tracing.
-        call = self._executor.submit(contextvars.copy_context().run, self._sender.deliver, chunk)
+        try:
+            call = self._submit(chunk)
+        except RuntimeError:
+            # No thread to be had, or the interpreter is about to end: here, then.
+            self._slots.release()
+            self._unsent.extend(self._sender.deliver(chunk))
+            return
         call.add_done_callback(lambda _: self._slots.release())
         self._calls.append(call)
         if len(self._calls) > 8 * OVERLAPPING_CALLS:
             self._collect([earlier for earlier in self._calls if earlier.done()])
+
+    def _submit(self, chunk: list[Positioned]) -> Future[list[Unsent]]:
+        if self._executor is None:
+            from concurrent.futures import ThreadPoolExecutor
+
+            self._executor = ThreadPoolExecutor(OVERLAPPING_CALLS, thread_name_prefix="sqs-workers-send")
+        # The calls run in the caller's context, for the sake of tracing.
+        return self._executor.submit(contextvars.copy_context().run, self._sender.deliver, chunk)
 
     def _collect(self, calls: list[Future[list[Unsent]]]) -> None:
         for call in calls:

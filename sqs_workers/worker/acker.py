@@ -11,8 +11,8 @@ import itertools
 import logging
 import random
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from typing_extensions import assert_never
@@ -20,9 +20,11 @@ from typing_extensions import assert_never
 from sqs_workers.limits import MAX_BATCH_ENTRIES, MAX_VISIBILITY_TIMEOUT
 from sqs_workers.outcome import ChangeVisibility, Delete, Leave, MoveTo, Settlement
 from sqs_workers.transport import EntryError, ErrorKind, classify, classify_code, error_code
-from sqs_workers.worker.calls import join_all
+from sqs_workers.worker.ack_lane import AckLane
+from sqs_workers.worker.calls import join_all, start_thread
+from sqs_workers.worker.denied import DeniedNotice
 from sqs_workers.worker.held import Held, Phase, log_fields
-from sqs_workers.worker.moves import copy_message
+from sqs_workers.worker.moves import send_copy
 
 if TYPE_CHECKING:
     from sqs_workers.clock import Clock
@@ -40,23 +42,6 @@ MAX_LINGER = 0.12
 _WORTH_WAITING = 0.06
 _RETRY_FIRST = 0.2
 _RETRY_MAX = 5.0
-# A queue without permission to delete would fill the log: once in so many seconds is loud enough.
-_DENIED_NOTICE = 60.0
-
-
-class _Lane:
-    """What waits to be settled in one way on one queue."""
-
-    __slots__ = ("added_at", "due", "entries", "gap", "settle", "source")
-
-    def __init__(self, source: SourceState, settle: Callable[[SourceState, list[Held]], None]) -> None:
-        self.source = source
-        self.settle = settle
-        self.entries: deque[Held] = deque()
-        self.due = 0.0
-        self.added_at = float("-inf")
-        # Seconds between additions, averaged: a second until more is known.
-        self.gap = 1.0
 
 
 class Acker:
@@ -81,14 +66,14 @@ class Acker:
         lock = threading.RLock()
         self._condition = threading.Condition(lock)
         self._idle_condition = threading.Condition(lock)
-        self._lanes: dict[tuple[int, str], _Lane] = {}
-        self._retries: list[tuple[float, int, _Lane, Held]] = []
+        self._lanes: dict[tuple[int, str], AckLane] = {}
+        self._retries: list[tuple[float, int, AckLane, Held]] = []
         self._numbers = itertools.count()
         self._threads: list[threading.Thread] = []
         self._waiting = 0
         self._flushing = False
         self._closed = False
-        self._denied_at: dict[tuple[int, str], float] = {}
+        self._denied = DeniedNotice(clock)
         self.backlog = 0
         """Messages whose settlement SQS has not taken yet."""
 
@@ -186,7 +171,7 @@ class Acker:
 
     # -- batching
 
-    def _lane_of(self, held: Held, action: Settlement) -> _Lane:
+    def _lane_of(self, held: Held, action: Settlement) -> AckLane:
         kind: str
         settle: Callable[[SourceState, list[Held]], None]
         match action:
@@ -203,10 +188,10 @@ class Acker:
         key = (id(held.source), kind)
         lane = self._lanes.get(key)
         if lane is None:
-            lane = self._lanes[key] = _Lane(held.source, settle)
+            lane = self._lanes[key] = AckLane(key, held.source, settle)
         return lane
 
-    def _linger(self, lane: _Lane, more: bool) -> float:
+    def _linger(self, lane: AckLane, more: bool) -> float:
         if self._flushing or not more or lane.gap > _WORTH_WAITING:
             return 0.0
         return min(MAX_LINGER, lane.gap * (MAX_BATCH_ENTRIES + 2))
@@ -216,8 +201,8 @@ class Acker:
             self._condition.notify()
         elif len(self._threads) < self._limit and not self._closed:
             thread = threading.Thread(target=self._run, name=f"sqs-acker-{len(self._threads)}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
+            if start_thread(thread, others=len(self._threads)):
+                self._threads.append(thread)
 
     def _run(self) -> None:
         while True:
@@ -228,7 +213,7 @@ class Acker:
             lane, batch = work
             try:
                 lane.settle(lane.source, batch)
-            except Exception:
+            except BaseException:
                 logger.exception(
                     "Settling messages of queue %s failed",
                     lane.source.name,
@@ -236,7 +221,7 @@ class Acker:
                 )
                 self._failed(lane.source, batch, ErrorKind.OTHER, "unexpected error")
 
-    def _next(self) -> tuple[_Lane, list[Held]] | None:
+    def _next(self) -> tuple[AckLane, list[Held]] | None:
         while True:
             now = self._clock.monotonic()
             self._requeue_due(now)
@@ -246,6 +231,8 @@ class Acker:
                 if not entries:
                     continue
                 if len(entries) >= MAX_BATCH_ENTRIES or lane.due <= now:
+                    # Behind the others: a lane that never empties must not starve them.
+                    self._lanes[lane.key] = self._lanes.pop(lane.key)
                     batch = [entries.popleft() for _ in range(min(len(entries), MAX_BATCH_ENTRIES))]
                     if entries:
                         lane.due = now + self._linger(lane, True)
@@ -270,16 +257,16 @@ class Acker:
     # -- sending
 
     def _delete(self, source: SourceState, batch: list[Held]) -> None:
-        self._send(
-            source, batch, lambda: self._transport.delete_batch(source.url, [_receipt(h) for h in batch])
-        )
+        receipts = [held.message.receipt_handle for held in batch]
+        self._send(source, batch, self._delete, lambda: self._transport.delete_batch(source.url, receipts))
 
     def _change_visibility(self, source: SourceState, batch: list[Held]) -> None:
         entries: list[tuple[str, int]] = []
         for held in batch:
             held.final_visibility = self._allowed_seconds(held)
-            entries.append((_receipt(held), held.final_visibility))
-        self._send(source, batch, lambda: self._transport.change_visibility_batch(source.url, entries))
+            entries.append((held.message.receipt_handle, held.final_visibility))
+        call = partial(self._transport.change_visibility_batch, source.url, entries)
+        self._send(source, batch, self._change_visibility, call)
 
     def _allowed_seconds(self, held: Held) -> int:
         if held.final_visibility is not None and not isinstance(held.action, ChangeVisibility):
@@ -292,12 +279,25 @@ class Acker:
         return max(0, min(seconds, int(MAX_VISIBILITY_TIMEOUT - in_flight) - 1))
 
     def _send(
-        self, source: SourceState, batch: list[Held], call: Callable[[], list[EntryError | None]]
+        self,
+        source: SourceState,
+        batch: list[Held],
+        again: Callable[[SourceState, list[Held]], None],
+        call: Callable[[], list[EntryError | None]],
     ) -> None:
         try:
             results = call()
         except Exception as error:  # noqa: BLE001 - classified and tried again
-            self._failed(source, batch, classify(error), error_code(error))
+            kind = classify(error)
+            if len(batch) > 1 and kind in (ErrorKind.RECEIPT, ErrorKind.INVALID):
+                # One entry spoils the request: the others must not pay for it.
+                for held in batch:
+                    again(source, [held])
+            else:
+                self._failed(source, batch, kind, error_code(error))
+            return
+        if len(results) != len(batch):
+            self._failed(source, batch, ErrorKind.OTHER, f"{len(results)} results for {len(batch)} messages")
             return
         self._done([held for held, result in zip(batch, results, strict=True) if result is None], True)
         for held, result in zip(batch, results, strict=True):
@@ -310,21 +310,9 @@ class Acker:
 
     def _move(self, source: SourceState, batch: list[Held]) -> None:
         for held in batch:
-            action = held.action
-            if not isinstance(action, MoveTo):
-                raise TypeError(f"message {held.message.message_id} is not to be moved: {action!r}")
-            try:
-                target = source.target_url(action.queue_name)
-                self._transport.send(target, copy_message(action, fifo=target.endswith(".fifo")))
-            except Exception as error:  # noqa: BLE001 - the original stays until the copy is taken
-                logger.error(
-                    "Message %s of queue %s could not be copied to %s: %s",
-                    held.message.message_id,
-                    source.name,
-                    action.queue_name,
-                    error_code(error),
-                    extra=log_fields(held),
-                )
+            error = send_copy(self._transport, source, held)
+            if error is not None:
+                # The original stays until the copy is taken.
                 self._failed(source, [held], classify(error), error_code(error))
                 continue
             # Only now may the original go; from here on it is a delete like any other.
@@ -338,8 +326,9 @@ class Acker:
 
     def _failed(self, source: SourceState, batch: list[Held], kind: ErrorKind, code: str) -> None:
         deletes = [held for held in batch if held.final_visibility is None]
-        if kind is ErrorKind.DENIED:
-            self._say_denied(source, "delete" if deletes else "change the visibility of", code)
+        copying = isinstance(batch[0].action, MoveTo) and not batch[0].copied
+        if kind is ErrorKind.DENIED and not copying:
+            self._denied.say(source.name, "delete" if deletes else "change the visibility of", code)
         hopeless = kind in (ErrorKind.RECEIPT, ErrorKind.INVALID, ErrorKind.MISSING)
         now = self._clock.monotonic()
         gone: list[Held] = []
@@ -364,27 +353,21 @@ class Acker:
             )
             self._done([held], False)
 
-    def _retry_lane(self, held: Held) -> _Lane:
+    def _retry_lane(self, held: Held) -> AckLane:
         if held.final_visibility is not None:
             return self._lane_of(held, ChangeVisibility(held.final_visibility))
         if isinstance(held.action, MoveTo) and not held.copied:
             return self._lane_of(held, held.action)
         return self._lane_of(held, Delete())
 
-    def _say_denied(self, source: SourceState, what: str, code: str) -> None:
-        now = self._clock.monotonic()
-        with self._condition:
-            if now - self._denied_at.get((id(source), what), float("-inf")) < _DENIED_NOTICE:
-                return
-            self._denied_at[id(source), what] = now
-        logger.error(
-            "These credentials may not %s messages of queue %s (%s): finished jobs will run again. "
-            "Allow sqs:DeleteMessage and sqs:ChangeMessageVisibility",
-            what,
-            source.name,
-            code,
-            extra={"queue_name": source.name},
-        )
+    def _tell(self, held: Held, ok: bool) -> None:
+        try:
+            self._on_settled(held, ok)
+        except Exception:
+            # The request is done, whatever hears of it.
+            logger.exception(
+                "What follows message %s failed", held.message.message_id, extra=log_fields(held)
+            )
 
     def _done(self, batch: Sequence[Held], ok: bool, *, counted: bool = True) -> None:
         try:
@@ -392,14 +375,10 @@ class Acker:
                 repeated = held.phase is Phase.DONE
                 held.phase = Phase.DONE
                 if not repeated:
-                    self._on_settled(held, ok)
+                    self._tell(held, ok)
         finally:
             if counted and batch:
                 with self._condition:
                     self.backlog -= len(batch)
                     if not self.backlog:
                         self._idle_condition.notify_all()
-
-
-def _receipt(held: Held) -> str:
-    return held.message.receipt_handle

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sqs_workers.clock import Clock
 
-__all__ = ["CallThreads", "join_all"]
+__all__ = ["CallThreads", "join_all", "start_thread"]
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +26,21 @@ def join_all(threads: Iterable[threading.Thread], timeout: float) -> list[thread
         if thread.is_alive():
             alive.append(thread)
     return alive
+
+
+def start_thread(thread: threading.Thread, *, others: int) -> bool:
+    """Start a thread; ``False`` if the system has none to give but ``others`` can do its work.
+
+    :raises RuntimeError: there is no other.
+    """
+    try:
+        thread.start()
+    except RuntimeError:
+        if not others:
+            raise
+        logger.warning("No further thread can be started; %d go on alone", others)
+        return False
+    return True
 
 
 class CallThreads:
@@ -54,8 +69,8 @@ class CallThreads:
                 thread = threading.Thread(
                     target=self._run, name=f"{self._name}-{len(self._threads)}", daemon=True
                 )
-                self._threads.append(thread)
-                thread.start()
+                if start_thread(thread, others=len(self._threads)):
+                    self._threads.append(thread)
 
     def close(self) -> None:
         """Take nothing more; what is queued is still run."""
@@ -83,5 +98,5 @@ class CallThreads:
                 call = self._queue.popleft()
             try:
                 call()
-            except Exception:
+            except BaseException:
                 logger.exception("A call of %s failed", self._name)

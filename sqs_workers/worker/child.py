@@ -26,8 +26,16 @@ def main() -> None:
     lines = _lines(pipe)
     order = json.loads(next(lines))
     sys.path[:] = order["path"]
+    # Until a worker runs, which has handlers of its own: a stop at this moment is no death.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _end)
     threading.Thread(target=_listen, args=(lines,), name="sqs-parent", daemon=True).start()
     sys.exit(call(order["target"], order["kwargs"]))
+
+
+def _end(number: int, frame: object) -> None:
+    sys.exit(EXIT_CLEAN)
 
 
 def _lines(pipe: int) -> Iterator[bytes]:

@@ -32,6 +32,7 @@ from sqs_workers.outcome import (
     MoveTo,
     Outcome,
     RetryRequested,
+    Settlement,
     Succeeded,
     Unrun,
     Unsettled,
@@ -41,6 +42,7 @@ from sqs_workers.worker.acker import Acker
 from sqs_workers.worker.executors import STOP_SHARE, Executors, Work
 from sqs_workers.worker.heartbeat import Heartbeat
 from sqs_workers.worker.held import Held, Phase, ReceiptControl
+from sqs_workers.worker.releases import Releases
 from sqs_workers.worker.shutdown import ShutdownWatch, Watch
 from sqs_workers.worker.slots import Slots
 from sqs_workers.worker.source import SourceState
@@ -57,9 +59,8 @@ __all__ = ["Engine"]
 logger = logging.getLogger(__name__)
 
 _SUCCEEDED = Succeeded()
-
-POLL_GRACE = 1.0
-"""Seconds from the request to stop in which receives under way may be answered before anything goes on without."""
+_FAILED = "an earlier job of the group failed"
+_DROPPED = "an earlier message of the group was dropped"
 
 
 class Engine:
@@ -92,6 +93,7 @@ class Engine:
         self.acker = Acker(transport, clock, self._settled)
         self.control = ReceiptControl(transport, self.heartbeat, hooks)
         self.executors = Executors(self, concurrency, inline=inline)
+        self.releases = Releases(self)
         self.watch: Watch = ShutdownWatch(shutdown_policy, self)
         self.stop_reason: str | None = None
         """Why the worker stops. Set without the lock by a signal handler: nothing is started after that."""
@@ -163,7 +165,7 @@ class Engine:
                 self.wake_receivers()
                 return True
             if state.circuit is not None and state.circuit.paused:
-                self.release_waiting(state, "paused")
+                self.releases.waiting(state, "paused")
             elif taken:
                 batches.arm(self, state)
                 self.dispatch()
@@ -194,11 +196,16 @@ class Engine:
             batches.taken(self, state)
         now = self.clock.monotonic()
         alive = []
+        held_up: set[str | None] = set()
         for held in taken:
-            if held.expires_at > now:
+            if state.source.fifo and held.message.group_id in held_up:
+                self.releases.give_back(held, _DROPPED)
+                state.buffer.finished(held, False)
+            elif held.expires_at > now and not held.lost:
                 held.phase = Phase.RUNNING
                 alive.append(held)
             else:
+                held_up.add(held.message.group_id)
                 self._drop_expired(held)
         return alive
 
@@ -206,14 +213,16 @@ class Engine:
         # Another worker may have it by now. Its receipt may not even be valid: nothing is asked of SQS.
         held.source.counts.expired += 1
         logger.warning(
-            "Message %s of queue %s waited longer than its visibility timeout and is not started",
+            "Message %s of queue %s is not started: its visibility timeout ended while it waited",
             held.message.message_id,
             held.source.name,
             extra={"queue_name": held.source.name, "message_id": held.message.message_id},
         )
-        self._let_go(held)
-        self.acker.add(held, steps.LEAVE)
-        self._end_of_turn(held, proceed=False, reason="an earlier message of the group was dropped")
+        held.phase = Phase.SETTLING
+        self.let_go(held)
+        # Later, because hooks hear of it, and must not be called under the lock.
+        self.heartbeat.set_alarm(held, 0.0, partial(self.acker.add, held, steps.LEAVE))
+        self._end_of_turn(held, proceed=False, reason=_DROPPED)
 
     # -- 4 and 5: the end of a job
 
@@ -223,22 +232,23 @@ class Engine:
             if held.phase is not Phase.RUNNING:
                 return False
             held.phase = Phase.SETTLING
-            self._let_go(held)
+            self.let_go(held)
             return True
 
     def conclude(self, held: Held, outcome: Outcome) -> None:
         """Settle a claimed message as its outcome demands."""
         duration = self.clock.monotonic() - held.started_at if held.started_at else 0.0
-        action = steps.settle(held, outcome)
-        steps.report(self.hooks, held, outcome, action, duration)
-        if not isinstance(outcome, Unrun):
-            self._feed_circuit(held.source, outcome)
-        state = held.source
-        self.acker.add(held, action, more=bool(state.in_hand) and not self.stopping)
-        if not isinstance(action, MoveTo):
-            self._end_of_turn(
-                held, proceed=isinstance(action, Delete), reason="an earlier job of the group failed"
-            )
+        action: Settlement = steps.LEAVE
+        try:
+            action = steps.settle(held, outcome)
+            steps.report(self.hooks, held, outcome, action, duration)
+            if not isinstance(outcome, Unrun):
+                self._feed_circuit(held.source, outcome)
+        finally:
+            # Whatever a policy raised: a group must not wait for a message that is never settled.
+            self.acker.add(held, action, more=bool(held.source.in_hand) and not self.stopping)
+            if not isinstance(action, MoveTo):
+                self._end_of_turn(held, proceed=isinstance(action, Delete), reason=_FAILED)
         if not isinstance(outcome, Unrun):
             self.watch.ended(held, outcome)
 
@@ -272,7 +282,8 @@ class Engine:
                 for held in done:
                     self.watch.ended(held, _SUCCEEDED)
 
-    def _let_go(self, held: Held) -> None:
+    def let_go(self, held: Held) -> None:
+        """Hold the message no longer: it is about to be settled."""
         held.source.in_hand.pop(held.message.message_id, None)
         self.heartbeat.discard(held)
 
@@ -285,38 +296,10 @@ class Engine:
             # Behind the failed one in the acker's order; while that is in flight or visible before them, SQS
             # hands none of these out ahead of it.
             for other in rest:
-                self._release(other, reason)
+                self.releases.give_back(other, reason)
             if proceed:
                 self.dispatch()
             self.changed.notify_all()
-
-    def _release(self, held: Held, reason: str) -> None:
-        held.phase = Phase.SETTLING
-        self._let_go(held)
-        outcome = Unrun(reason)
-        steps.report(self.hooks, held, outcome, steps.RELEASE, 0.0)
-        self.acker.add(held, steps.RELEASE, more=len(held.source.buffer) > 0)
-
-    def _release_at_stop(self, state: SourceState) -> None:
-        # A receive under way would take what is released now, and cost it one more receive: while something
-        # waits, receives are short (see the poller), so its answer is awaited.
-        if state.receives and len(state.buffer):
-            self.heartbeat.set_alarm(state, POLL_GRACE, partial(self.answered_at_stop, state, late=True))
-        else:
-            self.release_waiting(state, "stopping")
-
-    def answered_at_stop(self, state: SourceState, *, late: bool = False) -> None:
-        """A receive of ``state`` was answered after the request to stop, or a second has passed since."""
-        with self.lock:
-            if late or not state.receives:
-                self.release_waiting(state, "stopping")
-            self.changed.notify_all()
-
-    def release_waiting(self, state: SourceState, reason: str) -> None:
-        """Give back everything of a queue that waits for a slot. Under the lock."""
-        for held in state.buffer.clear():
-            self._release(held, reason)
-        batches.taken(self, state)
 
     # -- 6: the slot
 
@@ -343,7 +326,7 @@ class Engine:
     def _settled(self, held: Held, ok: bool) -> None:
         steps.settled(self.hooks, held, ok)
         if isinstance(held.action, MoveTo):
-            self._end_of_turn(held, proceed=ok, reason="an earlier job of the group failed")
+            self._end_of_turn(held, proceed=ok, reason=_FAILED)
 
     def _late_extension(self, held: Held) -> None:
         self.acker.again(held)
@@ -362,7 +345,7 @@ class Engine:
                     type(error).__name__,
                     extra={"queue_name": state.name},
                 )
-                self.release_waiting(state, "paused")
+                self.releases.waiting(state, "paused")
                 self.space.notify_all()
 
     def request_stop(self, reason: str) -> None:
@@ -374,13 +357,15 @@ class Engine:
                 return
             self._stop_begun = True
             self.stop_began = self.clock.monotonic()
-            for held in self.executors.withdraw():
-                if self.claim(held):
-                    self.conclude(held, Unrun("stopping"))
-            for state in self.sources:
-                self._release_at_stop(state)
-            self.executors.arm_interrupt(self.shutdown_timeout * STOP_SHARE)
-            self.wake_all()
+            try:
+                for held in self.executors.withdraw():
+                    self.releases.give_back(held, "stopping")
+                    self._end_of_turn(held, proceed=False, reason="stopping")
+                for state in self.sources:
+                    self.releases.at_stop(state)
+                self.executors.arm_interrupt(self.shutdown_timeout * STOP_SHARE)
+            finally:
+                self.wake_all()
 
     def wake_all(self) -> None:
         """Let every waiting thread look at the state again."""

@@ -67,6 +67,8 @@ class Executors:
         """Whether the calling thread of an inline executor is in a handler."""
         self.interrupting = False
         """Whether the next signal to the main thread means: leave the handler."""
+        self.fatal: tuple[type[BaseException], ...] = (SystemExit, KeyboardInterrupt)
+        """What ends the worker when a job raises it."""
         self.interrupt: Callable[[], object] | None = None
         """Sends that signal; ``None`` where no signal handler is installed."""
 
@@ -146,12 +148,15 @@ class Executors:
         outcomes, took = self.execute(work)
         self.end(work, outcomes, took)
 
-    def execute(self, work: Work) -> tuple[Sequence[Outcome], float]:
-        """Run ``work``: one outcome for each message, and the seconds that it took."""
+    def execute(self, work: Work) -> tuple[Sequence[Outcome], float | None]:
+        """Run ``work``: one outcome for each message, and the seconds that it took; ``None`` if it was not run."""
         engine = self._engine
-        self._begin(work)
+        if engine.stopping and not self.inline:
+            # Taken in the moment in which the stop was asked for.
+            return [Unrun("stopping")] * len(work.messages), None
         outcomes: Sequence[Outcome]
         try:
+            self._begin(work)
             try:
                 self.in_handler = self.inline
                 if work.state.source.batch is None:
@@ -169,9 +174,13 @@ class Executors:
         engine = self._engine
         held = work.messages[0]
         held.task = self.loop.current_task()
-        self._begin(work)
+        too_late = engine.stopping
+        if too_late:
+            self.end(work, (Unrun("stopping"),), None)
+            return
         outcome: Outcome
         try:
+            self._begin(work)
             outcome = await steps.run_async(held)
         except self.loop.cancelled_error as error:
             if held.timed_out:
@@ -196,7 +205,7 @@ class Executors:
         if first.timeout is not None:
             engine.heartbeat.set_alarm(first, first.timeout, partial(self._timed_out, work))
 
-    def end_well(self, ended: Sequence[tuple[Work, float]]) -> None:
+    def end_well(self, ended: Sequence[tuple[Work, float | None]]) -> None:
         """Settle plain jobs that have succeeded, together, and free their slots."""
         engine = self._engine
         try:
@@ -208,7 +217,7 @@ class Executors:
                 self._running.discard(work)
             engine.free_slots([(work.state, took) for work, took in ended])
 
-    def end(self, work: Work, outcomes: Sequence[Outcome], took: float) -> bool:
+    def end(self, work: Work, outcomes: Sequence[Outcome], took: float | None) -> bool:
         """Settle the messages of ``work`` and free its slot.
 
         ``False`` if it was given up meanwhile, so that another thread has its place.
@@ -229,9 +238,11 @@ class Executors:
     def _conclude(self, held: Held, outcome: Outcome) -> None:
         try:
             self._engine.conclude(held, outcome)
-        except Exception:
+        except BaseException as error:
             # A thread and a slot must not be lost to it; the message comes back by its visibility timeout.
             logger.exception("Job %s could not be settled", held.label, extra=log_fields(held))
+            if not isinstance(error, Exception):
+                self._engine.fail(error, f"{type(error).__name__} at the end of job {held.label}")
 
     def _finish(self, work: Work, took: float | None) -> None:
         self._running.discard(work)
@@ -240,6 +251,10 @@ class Executors:
     def _interrupted(self, held: Held, error: BaseException) -> Outcome:
         if isinstance(error, JobInterrupted):
             return Unrun("interrupted at the stop deadline")
+        if not isinstance(error, self.fatal):
+            # A cancelled task that the job waited for, the timeout of a library: one job's own affair.
+            logger.error("Error while processing job %s", held.label, exc_info=error, extra=log_fields(held))
+            return Failed(error)
         logger.error(
             "%s was raised in job %s: the worker stops",
             type(error).__name__,

@@ -33,6 +33,7 @@ _BEAT = "beat"
 _ALARM = "alarm"
 # Calls at once: a hanging call must not cost the leases of all the other messages.
 _CALL_THREADS = 4
+_ALARM_THREADS = 2
 _RETRY_SECONDS = 1.0
 # From when on the end of the 12 hours is announced, in seconds before it.
 _LIMIT_NOTICE = 1800.0
@@ -63,7 +64,10 @@ class Heartbeat:
         self._wake_at: float | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._extending = 0
         self._calls = CallThreads("sqs-heartbeat-call", _CALL_THREADS, clock)
+        # Not beside the requests: timeouts and the deadlines of a stop must not wait for a dead connection.
+        self._alarm_calls = CallThreads("sqs-heartbeat-alarm", _ALARM_THREADS, clock)
 
     # -- what the engine asks for
 
@@ -96,17 +100,25 @@ class Heartbeat:
                 self._schedule_next(held)
 
     def set_alarm(self, key: object, seconds: float, call: Callable[[], object]) -> None:
-        """Call ``call`` in a thread of the heartbeat after ``seconds``, unless cancelled."""
+        """Call ``call`` in a thread of the heartbeat after ``seconds``, unless cancelled or set anew."""
         with self._condition:
+            self._drop_alarm(key)
             self._alarms[key] = (seconds, call)
             self._set(_ALARM, seconds, key, self._clock.monotonic() + seconds)
 
     def cancel_alarm(self, key: object) -> None:
         """Forget an alarm, if it has not been called."""
         with self._condition:
-            alarm = self._alarms.pop(key, None)
-            if alarm is not None:
-                self._rings.discard(_ALARM, alarm[0], key)
+            self._drop_alarm(key)
+
+    def wait_for_extensions(self, deadline: float) -> None:
+        """Wait for the extensions under way, until ``deadline`` (monotonic) at most."""
+        with self._condition:
+            while self._extending:
+                left = deadline - self._clock.monotonic()
+                if left <= 0:
+                    return
+                self._clock.wait(self._condition, left)
 
     def close(self) -> None:
         """End the scheduler; nothing is extended any more."""
@@ -114,6 +126,7 @@ class Heartbeat:
             self._closed = True
             self._condition.notify_all()
         self._calls.close()
+        self._alarm_calls.close()
 
     def join(self, timeout: float) -> bool:
         """Wait for the threads (real seconds); whether all have ended."""
@@ -121,7 +134,7 @@ class Heartbeat:
             self._thread.join(timeout)
             if self._thread.is_alive():
                 return False
-        return self._calls.join(timeout)
+        return self._calls.join(timeout) and self._alarm_calls.join(timeout)
 
     # -- the scheduler
 
@@ -138,6 +151,11 @@ class Heartbeat:
         if held.beat_interval is not None:
             self._rings.discard(_BEAT, held.beat_interval, held)
             held.beat_interval = None
+
+    def _drop_alarm(self, key: object) -> None:
+        alarm = self._alarms.pop(key, None)
+        if alarm is not None:
+            self._rings.discard(_ALARM, alarm[0], key)
 
     def _schedule_next(self, held: Held) -> None:
         # As long before the end of the lease as the regular beat is. Leases of few seconds keep a third.
@@ -169,10 +187,11 @@ class Heartbeat:
                     continue
                 alarms = [self._alarms.pop(key)[1] for kind, key in due if kind == _ALARM]
                 beats = self._to_extend([key for kind, key in due if kind == _BEAT], now)
+                self._extending += len(beats)
             for alarm in alarms:
-                self._calls.submit(alarm)
+                self._alarm_calls.submit(alarm)
             for source, seconds, batch in beats:
-                self._calls.submit(partial(self._extend, source, seconds, batch))
+                self._calls.submit(partial(self._extend_all, source, seconds, batch))
 
     def _to_extend(self, due: list[Held], now: float) -> list[tuple[SourceState, int, list[Held]]]:
         """Tens of messages of one queue that are extended by the same time."""
@@ -211,6 +230,14 @@ class Heartbeat:
 
     # -- one call
 
+    def _extend_all(self, source: SourceState, seconds: int, batch: list[Held]) -> None:
+        try:
+            self._extend(source, seconds, batch)
+        finally:
+            with self._condition:
+                self._extending -= 1
+                self._condition.notify_all()
+
     def _extend(self, source: SourceState, seconds: int, batch: list[Held]) -> None:
         asked_at = self._clock.monotonic()
         batch = [held for held in batch if held.phase <= Phase.RUNNING and not held.zombie]
@@ -222,6 +249,11 @@ class Heartbeat:
             results = self._transport.change_visibility_batch(source.url, entries)
         except Exception as error:  # noqa: BLE001 - classified, and tried again while the lease lives
             kind, code = classify(error), error_code(error)
+            if len(batch) > 1 and kind in (ErrorKind.RECEIPT, ErrorKind.INVALID):
+                # One entry spoils the request: the others must not be lost to it.
+                for held in batch:
+                    self._extend(source, seconds, [held])
+                return
             logger.warning(
                 "The visibility of %d message(s) of queue %s could not be extended: %s",
                 len(batch),

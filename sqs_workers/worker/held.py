@@ -51,6 +51,7 @@ class Held:
         "phase",
         "policies",
         "received_at",
+        "released_because",
         "released_by_handler",
         "source",
         "started_at",
@@ -82,6 +83,7 @@ class Held:
         self.final_visibility: int | None = None
         self.deleted_by_handler = False
         self.released_by_handler = False
+        self.released_because = ""
         self.told_of_limit = False
 
     def __repr__(self) -> str:
@@ -100,6 +102,8 @@ class Held:
         self.received_at = message.received_at
         self.expires_at = message.received_at + self.source.visibility
         self.lost = False
+        # What the handler did with the older receipt is undone: SQS would not have handed it out otherwise.
+        self.deleted_by_handler = self.released_by_handler = False
 
     @property
     def label(self) -> str:

@@ -11,8 +11,8 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from sqs_workers.outcome import Unrun
-from sqs_workers.worker.engine import POLL_GRACE
 from sqs_workers.worker.executors import STOP_SHARE, JobInterrupted
+from sqs_workers.worker.releases import POLL_GRACE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,7 +80,11 @@ class Control:
             for number, handler in self._handlers.items():
                 # None: installed by something other than Python; there is no way to put it back.
                 signal.signal(number, signal.SIG_DFL if handler is None else handler)
-            signal.set_wakeup_fd(self._wakeup_fd, warn_on_full_buffer=False)
+            try:
+                signal.set_wakeup_fd(self._wakeup_fd, warn_on_full_buffer=False)
+            except (OSError, ValueError):
+                # Whoever listened there before has closed it meanwhile.
+                signal.set_wakeup_fd(-1)
         self._write.close()
         self._thread.join(_JOIN)
         self._read.close()
@@ -117,7 +121,9 @@ class Control:
                 if number in _SIGNALS:
                     self._on_signal(number)
                 elif number and self._wakeup_fd != -1:
-                    os.write(self._wakeup_fd, bytes((number,)))
+                    # Full or closed: whoever listens there has missed it; a stop must not.
+                    with contextlib.suppress(OSError):
+                        os.write(self._wakeup_fd, bytes((number,)))
             if engine.stop_reason is not None:
                 engine.request_stop(engine.stop_reason)
             if engine.stop_now:
@@ -168,10 +174,10 @@ class Stop:
         with engine.lock:
             engine.stopped = True
             for state in engine.sources:
-                engine.release_waiting(state, "stopping")
+                engine.releases.waiting(state, "stopping")
             trailing = [poller for poller in self._pollers if poller.under_way]
         # 4. Acknowledgements and releases go out, those of the steps above included.
-        if not engine.acker.flush(self._flush_deadline(deadline)):
+        if not self._flush(self._flush_deadline(deadline)):
             left = engine.acker.left_behind()
             self.abandoned += [f"{count} settlement(s) of {name}" for name, count in left.items()]
         # 5. Only now may heartbeats end, and the threads.
@@ -187,6 +193,15 @@ class Stop:
                 poller.trail()
         self._join([poller for poller in self._pollers if poller not in trailing])
         return clock.monotonic() - self._began
+
+    def _flush(self, deadline: float) -> bool:
+        acker, heartbeat = self._engine.acker, self._engine.heartbeat
+        if not acker.flush(deadline):
+            return False
+        # An extension that SQS gets after the release of its message hides it again; the acker then repeats
+        # the release.
+        heartbeat.wait_for_extensions(min(self._engine.clock.monotonic() + _LAST_MOMENT, deadline))
+        return acker.flush(deadline)
 
     def _flush_deadline(self, deadline: float) -> float:
         # Whatever was waited for before, and after a second signal too: one moment for the network.

@@ -47,6 +47,8 @@ def process_once(
     state = engine.sources[0]
     watch = _Collect(source.name)
     engine.watch = watch
+    # Called like a function, it raises like one: the failure of a test that a job contains, for instance.
+    engine.executors.fatal = (BaseException,)
     state.prepare(transport)
     if source.batch is not None:
         # What the receives brought is the batch: there is nothing to wait for.

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from sqs_workers.exceptions import QueueNotFoundError, SQSError, WorkerError
 from sqs_workers.hooks import PollFailed
 from sqs_workers.transport import ErrorKind, WakesReceives, classify, error_code
-from sqs_workers.worker.calls import join_all
+from sqs_workers.worker.calls import join_all, start_thread
 from sqs_workers.worker.circuit import Circuit
 
 if TYPE_CHECKING:
@@ -102,8 +102,8 @@ class Poller:
         first = not self._threads
         name = f"sqs-receive-{self._state.name}-{len(self._threads)}"
         thread = threading.Thread(target=self._run, args=(first,), name=name, daemon=True)
-        self._threads.append(thread)
-        thread.start()
+        if start_thread(thread, others=len(self._threads)):
+            self._threads.append(thread)
 
     # -- one receiver
 
@@ -112,7 +112,8 @@ class Poller:
             if first and not self._prepare():
                 return
             self._receive_until_stop(first)
-        except Exception as error:
+        except BaseException as error:
+            # SystemExit too: it would end this thread in silence, and the worker would receive nothing more.
             logger.exception("A receiver of queue %s failed", self._state.name)
             self._engine.fail(error, f"a receiver of queue {self._state.name} failed")
 
@@ -209,7 +210,7 @@ class Poller:
             self._state.reserved -= reserved
             self._state.receives -= 1
             if engine.stopping:
-                engine.answered_at_stop(self._state)
+                engine.releases.answered(self._state)
             elif reserved:
                 engine.wake_receivers()
 

@@ -8,6 +8,7 @@ because the parent does not signal them but writes, none of them takes the paren
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import signal
@@ -31,6 +32,8 @@ _RESTART_FIRST = 0.5
 _RESTART_MAX = 30.0
 # A child that lived this long was healthy: what ended it is no reason to wait longer before the next.
 _HEALTHY_AFTER = 60.0
+# What a system says that has no memory, process id or file descriptor to give at the moment.
+_SHORTAGES = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 # Deaths in a row of young children, for each child, after which the parent gives up.
 _MAX_EARLY_DEATHS = 5
 # Beyond the children's own deadline, for their interpreters to end.
@@ -159,8 +162,17 @@ class Supervisor:
 
     def _start(self, child: _Child) -> None:
         child.restart_at = None
-        # A fixed program; what it is to call travels on its standard input.
-        process = subprocess.Popen([sys.executable, "-c", _CHILD], stdin=subprocess.PIPE)  # noqa: S603
+        try:
+            # A fixed program; what it is to call travels on its standard input.
+            process = subprocess.Popen([sys.executable, "-c", _CHILD], stdin=subprocess.PIPE)  # noqa: S603
+        except OSError as error:
+            if error.errno not in _SHORTAGES:
+                raise
+            # That may pass, and the siblings work on.
+            child.pause = min(max(child.pause * 2, _RESTART_FIRST), _RESTART_MAX)
+            child.restart_at = time.monotonic() + child.pause
+            logger.error("A worker process cannot be started (%s): next try in %.1f s", error, child.pause)
+            return
         child.process = process
         child.started_at = time.monotonic()
         logger.info("Worker process %d started (%s)", process.pid, self._target)

@@ -118,8 +118,8 @@ class Worker:
         try:
             return self._run(engine, self._control)
         finally:
-            self._control = None
             self._stop_asked = None
+            self._control = None
 
     def _run(self, engine: Engine, control: Control) -> WorkerResult:
         pollers = [Poller(engine, state, self._receivers) for state in engine.sources]
@@ -135,22 +135,31 @@ class Worker:
             except BaseException as error:  # noqa: BLE001 - raised again by run()
                 # Ctrl-C where signals are not handled: stop in order, then let it go on.
                 engine.fail(error, type(error).__name__)
-            took = stop.finish()
+            took = self._finish(engine, stop)
         result = self._result(engine, stop, took)
         self._announce_end(engine, result)
         if engine.error is not None:
             raise engine.error
         return result
 
+    def _finish(self, engine: Engine, stop: Stop) -> float:
+        try:
+            return stop.finish()
+        except BaseException as error:  # noqa: BLE001 - raised again by run()
+            # A second Ctrl-C where signals are not handled: no more waiting, but nothing stays hidden either.
+            engine.stop_now = True
+            engine.fail(error, type(error).__name__)
+            return stop.finish()
+
     def stop(self, reason: str = "stop()") -> None:
         """Ask the worker to stop: from any thread, from a signal handler, more than once, before it runs.
 
         Returns at once; :meth:`run` returns when everything is settled. No job is started after this.
         """
+        self._stop_asked = reason
+        # Looked up after that: a run that begins at this moment finds the one or is found by the other.
         control = self._control
-        if control is None:
-            self._stop_asked = reason
-        else:
+        if control is not None:
             control.stop(reason)
 
     def stats(self) -> WorkerStats:

@@ -75,8 +75,9 @@ class ShutdownWatch:
             with self._lock:
                 self._policy.update_state(result)
                 enough = self._policy.need_shutdown()
+                reason = repr(self._policy) if enough else ""
         except Exception:
-            logger.exception("Shutdown policy %r failed; the worker goes on", self._policy)
+            logger.exception("Shutdown policy %s failed; the worker goes on", type(self._policy).__name__)
             return
         if enough:
-            self._engine.request_stop(repr(self._policy))
+            self._engine.request_stop(reason)

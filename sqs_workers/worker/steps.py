@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import assert_never
 
 from sqs_workers import settlement
+from sqs_workers.backoff_policies import whole_seconds
 from sqs_workers.exceptions import JobTimeoutError
 from sqs_workers.failure_policies import ATTEMPTS_USED_UP, PERMANENT_ERROR
 from sqs_workers.hooks import (
@@ -145,7 +146,10 @@ def error_of(outcome: Outcome) -> BaseException | None:
 
 
 def settle(held: Held, outcome: Outcome) -> Settlement:
-    """What is done with the message. A policy that raises is logged, and the message left to SQS."""
+    """What is done with the message.
+
+    A policy that raises or answers with what cannot be carried out is logged, and the message left to SQS.
+    """
     if isinstance(outcome, Succeeded):
         return DELETE
     if isinstance(outcome, Unrun):
@@ -154,12 +158,14 @@ def settle(held: Held, outcome: Outcome) -> Settlement:
     if policies is None:
         return Leave()
     try:
-        return settlement.decide(
-            held.message,
-            outcome,
-            backoff=policies.backoff,
-            failure_policy=policies.failure_policy,
-            max_attempts=policies.max_attempts,
+        return _possible(
+            settlement.decide(
+                held.message,
+                outcome,
+                backoff=policies.backoff,
+                failure_policy=policies.failure_policy,
+                max_attempts=policies.max_attempts,
+            )
         )
     except Exception:
         logger.exception(
@@ -168,6 +174,15 @@ def settle(held: Held, outcome: Outcome) -> Settlement:
             extra=log_fields(held),
         )
         return Leave()
+
+
+def _possible(action: Any) -> Settlement:
+    # Policies are written elsewhere. In a batch, one entry that SQS cannot read fails the nine others.
+    if isinstance(action, ChangeVisibility):
+        return ChangeVisibility(whole_seconds(action.seconds))
+    if isinstance(action, (Delete, Leave, MoveTo)):
+        return action
+    raise TypeError(f"{action!r:.80} is no settlement")
 
 
 def report(hooks: HookRegistry, held: Held, outcome: Outcome, action: Settlement, duration: float) -> None:
@@ -206,6 +221,8 @@ def settled(hooks: HookRegistry, held: Held, ok: bool) -> None:
     """SQS took the settlement of the message, or refused it to the end."""
     counts = held.source.counts
     action = held.action
+    if held.released_because and hooks.wants(MessageReleased):
+        hooks.emit(MessageReleased(**_fields(held), reason=held.released_because))
     if ok:
         counts.settled += 1
     elif isinstance(action, (Delete, MoveTo)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from botocore.exceptions import ClientError
 
 from sqs_workers.backoff_policies import ConstantBackoff
 from sqs_workers.clock import SYSTEM_CLOCK, ManualClock
-from sqs_workers.hooks import Event, HookRegistry
+from sqs_workers.hooks import Event, HookRegistry, VisibilityExtended
 from sqs_workers.memory_sqs import MemorySession
 from sqs_workers.messages import Message
 from sqs_workers.outcome import Failed, Outcome, Succeeded
@@ -171,6 +172,28 @@ class Bench:
                     f"{len(self.of(event_type))} of {count} {event_type.__name__}: {self.events}"
                 )
             return self.of(event_type)
+
+    def wait_until(self, condition: Callable[[], object]) -> None:
+        """Until ``condition`` holds; for what no hook tells of."""
+        deadline = time.monotonic() + PATIENCE
+        pause = threading.Event()
+        while not condition():
+            assert time.monotonic() < deadline, self.events
+            pause.wait(0.01)
+
+    def wait_for_buffered(self, running: Running, count: int) -> None:
+        """Until so many messages wait for a slot."""
+        self.wait_until(lambda: running.worker.stats().buffered == count)
+
+    def advance_with_beats(self, seconds: float) -> None:
+        """Move a manual clock, and let the extensions that fall due go out."""
+        extended = len(self.of(VisibilityExtended))
+        self.clock.advance(seconds)
+        pause = threading.Event()
+        for _ in range(10):
+            if len(self.of(VisibilityExtended)) > extended:
+                return
+            pause.wait(0.01)
 
     def worker(self, *sources: Source, **options: Any) -> Worker:
         options.setdefault("clock", self.clock)

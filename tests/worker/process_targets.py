@@ -63,3 +63,9 @@ def stuck_job(directory: str) -> WorkerResult:
         return Succeeded()
 
     return bench.worker(bench.source(Handler(hang)), handle_signals=True, shutdown_timeout=100).run()
+
+
+def wait_for_ever(directory: str) -> None:
+    """A program that takes its time before it runs a worker."""
+    tell(directory, "up")
+    threading.Event().wait()
