@@ -89,7 +89,8 @@ def test_what_comes_after_a_stop_does_not_wait_for_the_running_job() -> None:
 
     bench.transport.before["receive"] = hold_the_later_ones
     bench.transport.before["wake_receives"] = lambda url: True
-    bench.send("a")
+    # Two at once: a lone message starts no overlapping receives.
+    bench.send("a", "b")
     source = bench.source(Handler(job), wait_seconds=20)
     with bench.running(source, concurrency=30, shutdown_timeout=100) as running:
         try:
