@@ -56,6 +56,7 @@ __all__ = [
     "settle",
     "settled",
     "started",
+    "succeeded",
     "timeout_error",
 ]
 
@@ -170,14 +171,21 @@ def settle(held: Held, outcome: Outcome) -> Settlement:
         return Leave()
 
 
+def succeeded(hooks: HookRegistry, ended: Sequence[tuple[Held, float]]) -> None:
+    """Count jobs that have succeeded, and tell the hooks."""
+    wanted = hooks.wants(JobSucceeded)
+    for held, duration in ended:
+        held.source.counts.succeeded += 1
+        if wanted:
+            hooks.emit(JobSucceeded(**_fields(held), duration=duration))
+
+
 def report(hooks: HookRegistry, held: Held, outcome: Outcome, action: Settlement, duration: float) -> None:
     """Count how the job ended, tell the hooks, and log what an operator must see."""
     counts = held.source.counts
     match outcome:
         case Succeeded():
-            counts.succeeded += 1
-            if hooks.wants(JobSucceeded):
-                hooks.emit(JobSucceeded(**_fields(held), duration=duration))
+            succeeded(hooks, [(held, duration)])
         case RetryRequested():
             _retried(hooks, held, action, requested=True)
         case Failed(error) | Rejected(error):
