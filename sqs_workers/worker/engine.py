@@ -56,7 +56,6 @@ __all__ = ["Engine"]
 logger = logging.getLogger(__name__)
 
 _SUCCEEDED = Succeeded()
-
 POLL_GRACE = 1.0
 """Seconds from the request to stop in which receives under way may be answered before anything goes on without."""
 
