@@ -106,7 +106,7 @@ class JobThreads:
 
     def _run(self) -> None:
         with self._engine.lock:
-            self._called -= 1
+            self._arrived()
         while True:
             work = self._next()
             if work is None or not self._work_off(work):
@@ -167,7 +167,11 @@ class JobThreads:
             self._engine.clock.wait(self._condition, None)
         finally:
             self._idle -= 1
-            self._called = max(0, self._called - 1)
+            self._arrived()
+
+    def _arrived(self) -> None:
+        # Not below zero: a thread may be woken that was not called, to look at the engine's state.
+        self._called = max(0, self._called - 1)
 
     def _watch(self) -> bool:
         """Watch until something has waited too long (``True``), or nothing waits any more."""
