@@ -88,31 +88,26 @@ class Acker:
 
     def add_all(self, messages: Sequence[Held], action: Settlement, *, more: bool = True) -> None:
         """As :meth:`add`, for several messages of one queue."""
-        left = isinstance(action, Leave)
-        wanted: list[Held] = []
         for held in messages:
             held.action = action
-            if left or held.deleted_by_handler:
-                self._done([held], True, counted=False)
-            else:
-                wanted.append(held)
+        wanted = [] if isinstance(action, Leave) else [h for h in messages if not h.deleted_by_handler]
+        if len(wanted) < len(messages):
+            self._done([held for held in messages if held not in wanted], True, counted=False)
         if not wanted:
             return
         count = len(wanted)
         with self._condition:
             lane = self._lane_of(wanted[0], action)
             now = self._clock.monotonic()
-            share = min(0.2 * count, 1.0)
-            lane.gap += (min((now - lane.added_at) / count, 1.0) - lane.gap) * share
+            lane.gap += (min((now - lane.added_at) / count, 1.0) - lane.gap) * min(0.2 * count, 1.0)
             lane.added_at = now
-            entries = lane.entries
-            before = len(entries)
-            entries.extend(wanted)
+            before = len(lane.entries)
+            lane.entries.extend(wanted)
             self.backlog += count
             if not before:
                 lane.due = now + self._linger(lane, more)
                 self._wake()
-            elif before // MAX_BATCH_ENTRIES != len(entries) // MAX_BATCH_ENTRIES:
+            elif before // MAX_BATCH_ENTRIES != len(lane.entries) // MAX_BATCH_ENTRIES:
                 self._wake()
             elif not more and lane.due > now:
                 lane.due = now

@@ -25,7 +25,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sqs_workers.exceptions import WorkerError
-from sqs_workers.hooks import JobSucceeded
 from sqs_workers.outcome import (
     Delete,
     Failed,
@@ -252,35 +251,24 @@ class Engine:
         if not isinstance(outcome, Unrun):
             self.watch.ended(held, outcome)
 
-    def is_plain(self, state: SourceState) -> bool:
-        """Whether successes of the queue may be settled a moment later, several at once."""
-        source = state.source
-        return (
-            not source.fifo
-            and source.batch is None
-            and state.circuit is None
-            and not self.hooks.wants(JobSucceeded)
-        )
-
-    def succeeded(self, messages: Sequence[Held]) -> None:
-        """Settle messages of plain queues whose jobs have succeeded."""
+    def succeeded(self, ended: Sequence[tuple[Held, float]]) -> None:
+        """Settle messages of plain queues whose jobs have succeeded, each with the seconds that it took."""
         by_source: dict[SourceState, list[Held]] = {}
         with self.lock:
-            for held in messages:
-                if held.phase is not Phase.RUNNING:
-                    continue
+            claimed = [(held, took) for held, took in ended if held.phase is Phase.RUNNING]
+            for held, _ in claimed:
                 held.phase = Phase.SETTLING
-                state = held.source
-                state.in_hand.pop(held.message.message_id, None)
-                state.counts.succeeded += 1
-                by_source.setdefault(state, []).append(held)
+                held.source.in_hand.pop(held.message.message_id, None)
+                by_source.setdefault(held.source, []).append(held)
+            self.heartbeat.discard_all(held for held, _ in claimed)
+        try:
+            steps.succeeded(self.hooks, claimed)
+        finally:
             for state, done in by_source.items():
-                self.heartbeat.discard_all(done)
                 self.acker.add_all(done, steps.DELETE, more=bool(state.in_hand) and not self.stopping)
         if self.watch.watches:
-            for done in by_source.values():
-                for held in done:
-                    self.watch.ended(held, _SUCCEEDED)
+            for held, _ in claimed:
+                self.watch.ended(held, _SUCCEEDED)
 
     def let_go(self, held: Held) -> None:
         """Hold the message no longer: it is about to be settled."""

@@ -201,7 +201,7 @@ class Executors:
                 steps.look_up(held)
             steps.started(engine.hooks, held, now)
         first = work.messages[0]
-        work.plain = first.timeout is None and engine.is_plain(work.state)
+        work.plain = first.timeout is None and work.state.plain
         if first.timeout is not None:
             engine.heartbeat.set_alarm(first, first.timeout, partial(self._timed_out, work))
 
@@ -209,7 +209,7 @@ class Executors:
         """Settle plain jobs that have succeeded, together, and free their slots."""
         engine = self._engine
         try:
-            engine.succeeded([work.messages[0] for work, _ in ended])
+            engine.succeeded([(work.messages[0], took) for work, took in ended])
         except Exception:
             logger.exception("%d job(s) could not be settled", len(ended))
         with engine.lock:
