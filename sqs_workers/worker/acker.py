@@ -76,6 +76,8 @@ class Acker:
         self._denied = DeniedNotice(clock)
         self.backlog = 0
         """Messages whose settlement SQS has not taken yet."""
+        self.made_visible = 0
+        """Changes of visibility that SQS has taken: what an earlier receive did not bring may be there now."""
 
     # -- what the engine asks for
 
@@ -374,6 +376,7 @@ class Acker:
         finally:
             if counted and batch:
                 with self._condition:
+                    self.made_visible += sum(isinstance(held.action, ChangeVisibility) for held in batch)
                     self.backlog -= len(batch)
                     if not self.backlog:
                         self._idle_condition.notify_all()

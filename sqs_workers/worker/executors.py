@@ -209,9 +209,11 @@ class Executors:
         """Settle plain jobs that have succeeded, together, and free their slots."""
         engine = self._engine
         try:
-            engine.succeeded([(work.messages[0], took) for work, took in ended])
-        except Exception:
-            logger.exception("%d job(s) could not be settled", len(ended))
+            engine.succeeded([(work.messages[0], took or 0.0) for work, took in ended])
+        except BaseException as error:
+            logger.exception("What follows %d job(s) that have succeeded failed", len(ended))
+            if not isinstance(error, Exception):
+                engine.fail(error, f"{type(error).__name__} after jobs that have succeeded")
         with engine.lock:
             for work, _ in ended:
                 self._running.discard(work)

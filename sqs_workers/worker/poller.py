@@ -149,7 +149,7 @@ class Poller:
             count = self._wait_for_room(first)
             if not count:
                 return
-            asked_at = engine.clock.monotonic()
+            asked_at, made_visible = engine.clock.monotonic(), engine.acker.made_visible
             wait_seconds = self._wait_seconds() if first else 0
             try:
                 messages = engine.transport.receive(state.url, state.options(count, wait_seconds))
@@ -163,6 +163,8 @@ class Poller:
             error_delay = 0.0
             took = engine.clock.monotonic() - asked_at
             self._take_in(messages, count, took, first=first)
+            if first and not messages and made_visible == engine.acker.made_visible:
+                engine.watch.polled_empty(state)
             if messages:
                 empty_delay = 0.0
             elif first and took < _AT_ONCE:
@@ -189,8 +191,6 @@ class Poller:
             if not engine.admit(state, messages, count):
                 give_back(engine, state, messages)
             self._start_another()
-        elif first:
-            engine.watch.polled_empty(state)
         self._answered(0 if messages else count)
 
     def _start_another(self) -> None:

@@ -61,12 +61,16 @@ class ShutdownWatch:
         self._feed(result)
 
     def polled_empty(self, state: SourceState) -> None:
-        """A long poll brought nothing. A worker is idle if its queues are empty and nothing is in hand."""
+        """A long poll brought nothing. A worker is idle if its queues are empty and nothing is in hand.
+
+        What is not settled yet is in hand, too: a failed message may be about to become visible again.
+        """
         state.empty = True
         if self._policy is None:
             return
         with self._engine.lock:
             idle = all(other.empty and not other.in_hand for other in self._engine.sources)
+            idle = idle and not self._engine.slots.running and not self._engine.acker.backlog
         if idle:
             self._feed(BatchProcessingResult(state.name))
 
