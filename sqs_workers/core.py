@@ -88,6 +88,7 @@ class RedrivePolicy:
 
 def get_job_name(message: Any) -> str | None:
     """Name of the job that a message carries, or ``None``."""
-    attribute = (message.message_attributes or {}).get("JobName") or {}
-    name: str | None = attribute.get("StringValue")
+    attributes = message.message_attributes
+    attribute = attributes.get("JobName") if attributes else None
+    name: str | None = attribute.get("StringValue") if attribute else None
     return name

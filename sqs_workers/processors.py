@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Self
 
-from sqs_workers.codecs import Codec, get_codec
+from sqs_workers.codecs import Codec, JSONCodec, get_codec
 from sqs_workers.context import JobContext, SQSContext
 from sqs_workers.exceptions import UndecodableMessageError, UnknownCodecError
 from sqs_workers.outcome import Outcome, Succeeded
@@ -185,6 +185,10 @@ class Processor:
     @property
     def is_async(self) -> bool:
         """Whether the function is ``async def``."""
+        cached = self.__dict__.get("_cached_signature")
+        if cached is not None and cached[0].fn is self.fn:
+            asynchronous: bool = cached[1]
+            return asynchronous
         return self.fn is not None and self._signature()[1]
 
     def _signature(self) -> tuple[HandlerSignature, bool]:
@@ -262,6 +266,7 @@ class Overrides:
     deserialize_message: bool
 
 
+_NOTHING: dict[str, Any] = {}
 _OVERRIDES: dict[type, Overrides] = {}
 
 
@@ -303,16 +308,18 @@ def as_legacy_result(outcome: Outcome) -> bool | ProcessingResult:
 
 def get_job_content_type(job_message: Any) -> str | None:
     """Name of the codec that a message names, or ``None``."""
-    attribute = (job_message.message_attributes or {}).get("ContentType") or {}
+    attribute = (job_message.message_attributes or _NOTHING).get("ContentType") or _NOTHING
     content_type: str | None = attribute.get("StringValue")
     return content_type
 
 
 def get_job_context(job_message: Any, codec: Codec) -> SQSContext:
     """The sender's context; empty if the message has none."""
-    attribute = (job_message.message_attributes or {}).get("JobContext") or {}
+    attribute = (job_message.message_attributes or _NOTHING).get("JobContext") or _NOTHING
     serialized = attribute.get("StringValue")
-    return JobContext.from_dict(codec.deserialize(serialized) if serialized else {})
+    if not serialized or (serialized == "{}" and type(codec) is JSONCodec):
+        return JobContext()
+    return JobContext.from_dict(codec.deserialize(serialized))
 
 
 def call_handler(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

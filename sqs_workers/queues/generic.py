@@ -251,7 +251,8 @@ class GenericQueue(WorksQueue):
     @property
     def middleware_in_use(self) -> tuple[Any, ...]:
         """The environment's middleware and the queue's own."""
-        return (*self.env.middleware, *self.settings.middleware)
+        everywhere, own = self.env.middleware, self.settings.middleware
+        return (*everywhere, *own) if everywhere or own else ()
 
     def policies_of(self, job_name: str) -> JobPolicies:
         """Policies of a job: its own, else the queue's, else the environment's."""
@@ -337,7 +338,9 @@ class GenericQueue(WorksQueue):
     @property
     def overrides_process_message(self) -> bool:
         """Whether a subclass runs messages by rules of its own."""
-        return not _of_library(type(self).process_message) or "process_message" in self.__dict__
+        method = type(self).process_message
+        known = method is GenericQueue.process_message or _of_library(method)
+        return not known or "process_message" in self.__dict__
 
     @property
     def overrides_process_messages(self) -> bool:

@@ -137,16 +137,30 @@ class JobHandler(_QueueHandler):
             return self._run_async(message)
         job = Job(message, queue_name=self._queue.name, name=name or "")
         legacy = not isinstance(processor, Processor) or overrides(type(processor)).process_message
+        middleware = self._queue.middleware_in_use
+        if not (legacy or middleware):
+            return self._run_bare(processor, job)
         call = _legacy_call(processor) if legacy else _prepare(processor, job)
         token = CURRENT_JOB.set(job)
         try:
-            middleware = self._queue.middleware_in_use
-            result = (wrap(sync_forms(middleware, _what(job)), call) if middleware else call)(job)
+            result = wrap(sync_forms(middleware, _what(job)), call)(job)
         except Exception as error:  # noqa: BLE001 - the one place where a job's exceptions end
             return self._failure(error, [message], job.name)
         finally:
             CURRENT_JOB.reset(token)
         return outcome_of_result(result, [message], _what(job)) if legacy else _SUCCEEDED
+
+    def _run_bare(self, processor: Processor, job: Job) -> Outcome:
+        """Run one job that no middleware wraps."""
+        token = CURRENT_JOB.set(job)
+        try:
+            _, job.kwargs, job.context = processor.decode(job.message)
+            processor.invoke(job.kwargs, job.context)
+        except Exception as error:  # noqa: BLE001 - the one place where a job's exceptions end
+            return self._failure(error, [job.message], job.name)
+        finally:
+            CURRENT_JOB.reset(token)
+        return _SUCCEEDED
 
     async def arun(self, message: Message) -> Outcome:
         """Run one ``async def`` job on the running event loop."""

@@ -11,8 +11,7 @@ import itertools
 import logging
 import random
 import threading
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from typing_extensions import assert_never
 from sqs_workers.limits import MAX_BATCH_ENTRIES, MAX_VISIBILITY_TIMEOUT
 from sqs_workers.outcome import ChangeVisibility, Delete, Leave, MoveTo, Settlement
 from sqs_workers.transport import EntryError, ErrorKind, classify, classify_code, error_code
+from sqs_workers.worker.ack_lanes import Lane
 from sqs_workers.worker.calls import join_all, start_thread
 from sqs_workers.worker.denied import DeniedNotice
 from sqs_workers.worker.held import Held, Phase, log_fields
@@ -42,27 +42,6 @@ MAX_LINGER = 0.12
 _WORTH_WAITING = 0.06
 _RETRY_FIRST = 0.2
 _RETRY_MAX = 5.0
-
-
-class _Lane:
-    """What waits to be settled in one way on one queue."""
-
-    __slots__ = ("added_at", "due", "entries", "gap", "key", "settle", "source")
-
-    def __init__(
-        self,
-        key: tuple[int, str],
-        source: SourceState,
-        settle: Callable[[SourceState, list[Held]], None],
-    ) -> None:
-        self.key = key
-        self.source = source
-        self.settle = settle
-        self.entries: deque[Held] = deque()
-        self.due = 0.0
-        self.added_at = float("-inf")
-        # Seconds between additions, averaged: a second until more is known.
-        self.gap = 1.0
 
 
 class Acker:
@@ -87,8 +66,8 @@ class Acker:
         lock = threading.RLock()
         self._condition = threading.Condition(lock)
         self._idle_condition = threading.Condition(lock)
-        self._lanes: dict[tuple[int, str], _Lane] = {}
-        self._retries: list[tuple[float, int, _Lane, Held]] = []
+        self._lanes: dict[tuple[int, str], Lane] = {}
+        self._retries: list[tuple[float, int, Lane, Held]] = []
         self._numbers = itertools.count()
         self._threads: list[threading.Thread] = []
         self._waiting = 0
@@ -105,23 +84,30 @@ class Acker:
 
         :param more: whether other messages of that queue are in hand, so that waiting may fill a batch.
         """
-        if held.deleted_by_handler or isinstance(action, Leave):
+        self.add_all((held,), action, more=more)
+
+    def add_all(self, messages: Sequence[Held], action: Settlement, *, more: bool = True) -> None:
+        """As :meth:`add`, for several messages of one queue."""
+        for held in messages:
             held.action = action
-            self._done(held, True, counted=False)
+        wanted = [] if isinstance(action, Leave) else [h for h in messages if not h.deleted_by_handler]
+        if len(wanted) < len(messages):
+            self._done([held for held in messages if held not in wanted], True, counted=False)
+        if not wanted:
             return
-        held.action = action
+        count = len(wanted)
         with self._condition:
-            lane = self._lane_of(held, action)
+            lane = self._lane_of(wanted[0], action)
             now = self._clock.monotonic()
-            lane.gap += (min(now - lane.added_at, 1.0) - lane.gap) * 0.2
+            lane.gap += (min((now - lane.added_at) / count, 1.0) - lane.gap) * min(0.2 * count, 1.0)
             lane.added_at = now
-            entries = lane.entries
-            entries.append(held)
-            self.backlog += 1
-            if len(entries) == 1:
+            before = len(lane.entries)
+            lane.entries.extend(wanted)
+            self.backlog += count
+            if not before:
                 lane.due = now + self._linger(lane, more)
                 self._wake()
-            elif len(entries) % MAX_BATCH_ENTRIES == 0:
+            elif before // MAX_BATCH_ENTRIES != len(lane.entries) // MAX_BATCH_ENTRIES:
                 self._wake()
             elif not more and lane.due > now:
                 lane.due = now
@@ -180,7 +166,7 @@ class Acker:
 
     # -- batching
 
-    def _lane_of(self, held: Held, action: Settlement) -> _Lane:
+    def _lane_of(self, held: Held, action: Settlement) -> Lane:
         kind: str
         settle: Callable[[SourceState, list[Held]], None]
         match action:
@@ -197,10 +183,10 @@ class Acker:
         key = (id(held.source), kind)
         lane = self._lanes.get(key)
         if lane is None:
-            lane = self._lanes[key] = _Lane(key, held.source, settle)
+            lane = self._lanes[key] = Lane(key, held.source, settle)
         return lane
 
-    def _linger(self, lane: _Lane, more: bool) -> float:
+    def _linger(self, lane: Lane, more: bool) -> float:
         if self._flushing or not more or lane.gap > _WORTH_WAITING:
             return 0.0
         return min(MAX_LINGER, lane.gap * (MAX_BATCH_ENTRIES + 2))
@@ -230,7 +216,7 @@ class Acker:
                 )
                 self._failed(lane.source, batch, ErrorKind.OTHER, "unexpected error")
 
-    def _next(self) -> tuple[_Lane, list[Held]] | None:
+    def _next(self) -> tuple[Lane, list[Held]] | None:
         while True:
             now = self._clock.monotonic()
             self._requeue_due(now)
@@ -308,10 +294,11 @@ class Acker:
         if len(results) != len(batch):
             self._failed(source, batch, ErrorKind.OTHER, f"{len(results)} results for {len(batch)} messages")
             return
+        self._done([held for held, result in zip(batch, results, strict=True) if result is None], True)
         for held, result in zip(batch, results, strict=True):
             if result is None:
-                self._done(held, True)
-            elif result.sender_fault:
+                continue
+            if result.sender_fault:
                 self._failed(source, [held], ErrorKind.INVALID, result.code)
             else:
                 self._failed(source, [held], classify_code(result.code), result.code)
@@ -371,29 +358,34 @@ class Acker:
                 code,
                 extra=log_fields(held),
             )
-            self._done(held, False)
+            self._done([held], False)
 
-    def _retry_lane(self, held: Held) -> _Lane:
+    def _retry_lane(self, held: Held) -> Lane:
         if held.final_visibility is not None:
             return self._lane_of(held, ChangeVisibility(held.final_visibility))
         if isinstance(held.action, MoveTo) and not held.copied:
             return self._lane_of(held, held.action)
         return self._lane_of(held, Delete())
 
-    def _done(self, held: Held, ok: bool, *, counted: bool = True) -> None:
-        repeated = held.phase is Phase.DONE
-        held.phase = Phase.DONE
+    def _done(self, batch: Sequence[Held], ok: bool, *, counted: bool = True) -> None:
         try:
-            if not repeated:
-                self._on_settled(held, ok)
+            for held in batch:
+                repeated = held.phase is Phase.DONE
+                held.phase = Phase.DONE
+                if not repeated:
+                    self._tell(held, ok)
+        finally:
+            if counted and batch:
+                with self._condition:
+                    self.backlog -= len(batch)
+                    if not self.backlog:
+                        self._idle_condition.notify_all()
+
+    def _tell(self, held: Held, ok: bool) -> None:
+        try:
+            self._on_settled(held, ok)
         except Exception:
             # The request is done, whatever hears of it.
             logger.exception(
                 "What follows message %s failed", held.message.message_id, extra=log_fields(held)
             )
-        finally:
-            if counted:
-                with self._condition:
-                    self.backlog -= 1
-                    if not self.backlog:
-                        self._idle_condition.notify_all()

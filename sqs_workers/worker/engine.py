@@ -9,7 +9,7 @@ The journey of a message, step by step:
    handler;
 4. :meth:`Engine.claim` ends its run, once; ``steps`` turn the outcome into a settlement;
 5. ``acker`` settles it;
-6. :meth:`Engine.free_slot` gives the slot to the next;
+6. :meth:`Engine.free_slots` gives the slot to the next;
 7. the shutdown policy sees the result.
 
 One lock guards phases, buffers and counts; it is reentrant. The locks of heartbeat and acker are taken inside
@@ -24,18 +24,16 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sqs_workers.exceptions import WorkerError
 from sqs_workers.outcome import (
     Delete,
-    Failed,
     MoveTo,
     Outcome,
-    RetryRequested,
     Settlement,
+    Succeeded,
     Unrun,
     Unsettled,
 )
-from sqs_workers.worker import batches, steps
+from sqs_workers.worker import batches, circuit, steps
 from sqs_workers.worker.acker import Acker
 from sqs_workers.worker.executors import STOP_SHARE, Executors, Work
 from sqs_workers.worker.heartbeat import Heartbeat
@@ -57,6 +55,7 @@ logger = logging.getLogger(__name__)
 
 _FAILED = "an earlier job of the group failed"
 _DROPPED = "an earlier message of the group was dropped"
+_SUCCEEDED = Succeeded()
 
 POLL_GRACE = 1.0
 """Seconds from the request to stop in which receives under way may be answered before anything goes on without."""
@@ -145,13 +144,13 @@ class Engine:
                 if known is not None:
                     # SQS gave it out again while it is here: one run, settled by the newer receipt.
                     known.adopt(message)
+                    self.heartbeat.discard(known)
                 else:
                     known = Held(message, state, state.visibility)
                     message.lease = known
                     message.control = self.control
                     state.in_hand[message.message_id] = known
                     taken.append(known)
-                self.heartbeat.discard(known)
             self.heartbeat.add([state.in_hand[message.message_id] for message in messages])
         steps.received(self.hooks, taken)
         with self.lock:
@@ -241,7 +240,7 @@ class Engine:
             action = steps.settle(held, outcome)
             steps.report(self.hooks, held, outcome, action, duration)
             if not isinstance(outcome, Unrun):
-                self._feed_circuit(held.source, outcome)
+                circuit.feed(self, held.source, outcome)
         finally:
             # Whatever a policy raised: a group must not wait for a message that is never settled.
             self.acker.add(held, action, more=bool(held.source.in_hand) and not self.stopping)
@@ -249,6 +248,23 @@ class Engine:
                 self._end_of_turn(held, proceed=isinstance(action, Delete), reason=_FAILED)
         if not isinstance(outcome, Unrun):
             self.watch.ended(held, outcome)
+
+    def succeeded(self, ended: Sequence[tuple[Held, float]]) -> None:
+        """Settle messages of plain queues whose jobs have succeeded, each with the seconds that it took."""
+        by_source: dict[SourceState, list[Held]] = {}
+        with self.lock:
+            claimed = [(held, took) for held, took in ended if held.phase is Phase.RUNNING]
+            for held, _ in claimed:
+                held.phase = Phase.SETTLING
+                held.source.in_hand.pop(held.message.message_id, None)
+                by_source.setdefault(held.source, []).append(held)
+            self.heartbeat.discard_all(held for held, _ in claimed)
+        steps.succeeded(self.hooks, claimed)
+        for state, done in by_source.items():
+            self.acker.add_all(done, steps.DELETE, more=bool(state.in_hand) and not self.stopping)
+        if self.watch.watches:
+            for held, _ in claimed:
+                self.watch.ended(held, _SUCCEEDED)
 
     def _let_go(self, held: Held) -> None:
         held.source.in_hand.pop(held.message.message_id, None)
@@ -303,17 +319,17 @@ class Engine:
 
     # -- 6: the slot
 
-    def free_slot(self, state: SourceState, seconds: float | None) -> None:
-        """A job or batch of ``state`` no longer takes a slot; ``seconds`` it ran, for the measured rate."""
+    def free_slots(self, ended: Sequence[tuple[SourceState, float | None]]) -> None:
+        """Jobs or batches no longer take a slot: of which queue, and the seconds they ran, for the rate."""
         with self.lock:
-            self.slots.running -= 1
-            state.running -= 1
-            if seconds is not None:
-                self.slots.job_took(seconds)
+            self.slots.running -= len(ended)
+            for state, _ in ended:
+                state.running -= 1
+            self.slots.jobs_took(seconds for _, seconds in ended if seconds is not None)
             if not self.stopping:
                 self.dispatch()
                 self.wake_receivers()
-            if self.stopping or not self.slots.running:
+            if self.stopping or (self.executors.inline and not self.slots.running):
                 self.changed.notify_all()
 
     def wake_receivers(self) -> None:
@@ -330,23 +346,6 @@ class Engine:
 
     def _late_extension(self, held: Held) -> None:
         self.acker.again(held)
-
-    def _feed_circuit(self, state: SourceState, outcome: Outcome) -> None:
-        circuit = state.circuit
-        if circuit is None or isinstance(outcome, (RetryRequested, Unsettled)):
-            return
-        error = outcome.error if isinstance(outcome, Failed) else None
-        with self.lock:
-            if circuit.record(error):
-                logger.warning(
-                    "Queue %s is paused for %.1f s: its jobs fail with %s",
-                    state.name,
-                    circuit.wait,
-                    type(error).__name__,
-                    extra={"queue_name": state.name},
-                )
-                self.release_waiting(state, "paused")
-                self.space.notify_all()
 
     def request_stop(self, reason: str) -> None:
         """Begin to stop: what waits for a slot is given back at once, and everybody is told."""
@@ -388,13 +387,3 @@ class Engine:
             return False
         self.conclude(held, Unsettled("its handler cannot be ended", error))
         return True
-
-    def too_many_zombies(self, count: int) -> None:
-        """Handlers that outlived their timeout hold more threads than the worker may have."""
-        self.fail(
-            WorkerError(
-                f"{count} handlers have outlived their timeout and hold a thread each: the worker stops. "
-                "Make them end by themselves (timeouts of their own for every call), or use async jobs"
-            ),
-            "too many handlers outlived their timeout",
-        )

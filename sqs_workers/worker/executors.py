@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import logging
-import threading
-from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
 
+from sqs_workers.exceptions import WorkerError
 from sqs_workers.outcome import Failed, Outcome, Unrun
 from sqs_workers.worker import steps
-from sqs_workers.worker.calls import join_all, start_thread
 from sqs_workers.worker.held import Held, Phase, log_fields
 from sqs_workers.worker.loop import LoopThread
+from sqs_workers.worker.threads import JobThreads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,12 +38,15 @@ class JobInterrupted(BaseException):
 class Work:
     """One job, or a batch of jobs, that has a slot."""
 
-    __slots__ = ("messages", "started_at", "state")
+    __slots__ = ("messages", "plain", "started_at", "state", "turn")
 
     def __init__(self, state: SourceState, messages: list[Held]) -> None:
         self.state = state
         self.messages = messages
         self.started_at = 0.0
+        self.turn = 0
+        self.plain = False
+        """Whether nothing depends on the moment at which the success of its one job is settled."""
 
 
 class Executors:
@@ -58,15 +60,10 @@ class Executors:
         self._concurrency = concurrency
         self.inline = inline
         self.loop = LoopThread()
-        self._tasks: deque[Work] = deque()
-        self._work = threading.Condition(engine.lock)
-        self._threads: list[threading.Thread] = []
-        self._live = 0
-        self._started = 0
-        self._idle = 0
+        self._pool = JobThreads(engine, self, concurrency)
+        self._tasks = self._pool.tasks
         self._zombies = 0
         self._running: set[Work] = set()
-        self._closed = False
         self.in_handler = False
         """Whether the calling thread of an inline executor is in a handler."""
         self.interrupting = False
@@ -85,11 +82,11 @@ class Executors:
         if work.state.source.batch is None and self._is_async(held):
             self.loop.submit(partial(self._execute_async, work))
             return
-        self._tasks.append(work)
         if self.inline:
+            self._tasks.append(work)
             self._engine.changed.notify_all()
         else:
-            self._wake_thread()
+            self._pool.add(work)
 
     def _is_async(self, held: Held) -> bool:
         try:
@@ -100,27 +97,17 @@ class Executors:
 
     def wake(self) -> None:
         """Let idle threads look at the engine's state."""
-        self._work.notify_all()
-
-    def _wake_thread(self) -> None:
-        # One at a time: the thread that takes a task wakes the next. For short jobs it is back before the
-        # other has woken, and a batch of ten costs one or two wake-ups instead of ten.
-        if self._idle:
-            self._work.notify()
-        elif self._live < self._concurrency:
-            name = f"sqs-job-{self._started + 1}"
-            thread = threading.Thread(target=self._run_thread, name=name, daemon=True)
-            if start_thread(thread, others=self._live):
-                self._live += 1
-                self._started += 1
-                self._threads = [other for other in self._threads if other.is_alive()]
-                self._threads.append(thread)
+        self._pool.wake()
 
     def withdraw(self) -> list[Held]:
         """Take back what has a slot but has not started."""
         with self._engine.lock:
-            works = list(self._tasks)
-            self._tasks.clear()
+            works: list[Work] = []
+            try:
+                while True:
+                    works.append(self._tasks.popleft())
+            except IndexError:
+                pass
             for work in works:
                 self._finish(work, None)
         return [held for work in works for held in work.messages]
@@ -158,31 +145,16 @@ class Executors:
                 work = self._tasks.popleft()
             self._execute(work)
 
-    def _run_thread(self) -> None:
-        engine = self._engine
-        while True:
-            with engine.lock:
-                while not self._tasks:
-                    if self._closed:
-                        self._live -= 1
-                        return
-                    self._idle += 1
-                    try:
-                        engine.clock.wait(self._work, None)
-                    finally:
-                        self._idle -= 1
-                work = self._tasks.popleft()
-                if self._tasks:
-                    self._wake_thread()
-            if not self._execute(work):
-                return
+    def _execute(self, work: Work) -> None:
+        outcomes, took = self.execute(work)
+        self.end(work, outcomes, took)
 
-    def _execute(self, work: Work) -> bool:
-        """Run ``work``; ``False`` if it was given up meanwhile, so that another thread has its place."""
+    def execute(self, work: Work) -> tuple[Sequence[Outcome], float]:
+        """Run ``work``: one outcome for each message, and the seconds that it took."""
         engine = self._engine
         if engine.stopping and not self.inline:
             # Taken in the moment in which the stop was asked for.
-            return self._end(work, [Unrun("stopping")] * len(work.messages), None)
+            return [Unrun("stopping")] * len(work.messages), 0.0
         outcomes: Sequence[Outcome]
         try:
             self._begin(work)
@@ -197,8 +169,7 @@ class Executors:
         except BaseException as error:  # noqa: BLE001 - SystemExit and its kin end the worker, in order
             outcome = self._interrupted(work.messages[0], error)
             outcomes = [outcome] * len(work.messages)
-        took = engine.clock.monotonic() - work.started_at
-        return self._end(work, outcomes, took)
+        return outcomes, engine.clock.monotonic() - work.started_at
 
     async def _execute_async(self, work: Work) -> None:
         engine = self._engine
@@ -206,7 +177,7 @@ class Executors:
         held.task = self.loop.current_task()
         too_late = engine.stopping
         if too_late:
-            self._end(work, (Unrun("stopping"),), None)
+            self.end(work, (Unrun("stopping"),), 0.0)
             return
         outcome: Outcome
         try:
@@ -221,19 +192,37 @@ class Executors:
                 outcome = Failed(error)
         except BaseException as error:  # noqa: BLE001 - as above; raised on, it would end the event loop
             outcome = self._interrupted(held, error)
-        self._end(work, (outcome,), engine.clock.monotonic() - work.started_at)
+        self.end(work, (outcome,), engine.clock.monotonic() - work.started_at)
 
     def _begin(self, work: Work) -> None:
         engine = self._engine
         now = work.started_at = engine.clock.monotonic()
         for held in work.messages:
-            steps.look_up(held)
+            if held.policies is None:
+                steps.look_up(held)
             steps.started(engine.hooks, held, now)
         first = work.messages[0]
+        work.plain = first.timeout is None and work.state.plain
         if first.timeout is not None:
             engine.heartbeat.set_alarm(first, first.timeout, partial(self._timed_out, work))
 
-    def _end(self, work: Work, outcomes: Sequence[Outcome], took: float | None) -> bool:
+    def end_well(self, ended: Sequence[tuple[Work, float]]) -> None:
+        """Settle plain jobs that have succeeded, together, and free their slots."""
+        engine = self._engine
+        try:
+            engine.succeeded([(work.messages[0], took) for work, took in ended])
+        except BaseException as error:  # noqa: BLE001 - said by _not_settled
+            self._not_settled(error, f"{len(ended)} job(s)")
+        with engine.lock:
+            for work, _ in ended:
+                self._running.discard(work)
+            engine.free_slots([(work.state, took) for work, took in ended])
+
+    def end(self, work: Work, outcomes: Sequence[Outcome], took: float) -> bool:
+        """Settle the messages of ``work`` and free its slot.
+
+        ``False`` if it was given up meanwhile, so that another thread has its place.
+        """
         engine = self._engine
         if work.messages[0].timeout is not None:
             engine.heartbeat.cancel_alarm(work.messages[0])
@@ -250,15 +239,18 @@ class Executors:
     def _conclude(self, held: Held, outcome: Outcome) -> None:
         try:
             self._engine.conclude(held, outcome)
-        except BaseException as error:
-            # A thread and a slot must not be lost to it; the message comes back by its visibility timeout.
-            logger.exception("Job %s could not be settled", held.label, extra=log_fields(held))
-            if not isinstance(error, Exception):
-                self._engine.fail(error, f"{type(error).__name__} at the end of job {held.label}")
+        except BaseException as error:  # noqa: BLE001 - said by _not_settled
+            self._not_settled(error, held.label)
+
+    def _not_settled(self, error: BaseException, what: str) -> None:
+        # A thread and a slot must not be lost to it; what is not settled comes back by its visibility timeout.
+        logger.error("After the end of %s: %s", what, type(error).__name__, exc_info=error)
+        if not isinstance(error, Exception):
+            self._engine.fail(error, f"{type(error).__name__} at the end of {what}")
 
     def _finish(self, work: Work, took: float | None) -> None:
         self._running.discard(work)
-        self._engine.free_slot(work.state, took)
+        self._engine.free_slots([(work.state, took)])
 
     def _interrupted(self, held: Held, error: BaseException) -> Outcome:
         if isinstance(error, JobInterrupted):
@@ -308,11 +300,18 @@ class Executors:
                 return
             self._zombies += 1
             if work.messages[0].task is None:
-                self._live -= 1
+                self._pool.given_up(work)
             self._finish(work, None)
             zombies = self._zombies
         if zombies > self._concurrency:
-            engine.too_many_zombies(zombies)
+            engine.fail(
+                WorkerError(
+                    f"{zombies} handlers have outlived their timeout and hold a thread each: the worker "
+                    "stops. Make them end by themselves (timeouts of their own for every call), or use "
+                    "async jobs"
+                ),
+                "too many handlers outlived their timeout",
+            )
 
     # -- the end
 
@@ -343,13 +342,12 @@ class Executors:
     def close(self) -> None:
         """End the threads as they become idle, and the event loop."""
         with self._engine.lock:
-            self._closed = True
-            self._work.notify_all()
+            self._pool.close()
         self.loop.close()
 
     def join(self, timeout: float) -> list[str]:
         """Wait for the threads (real seconds); names of those that still run."""
-        alive = [thread.name for thread in join_all(self._threads, timeout)]
+        alive = self._pool.join(timeout)
         if not self.loop.join(timeout):
             alive.append("the event loop")
         return alive

@@ -85,6 +85,12 @@ class Heartbeat:
         with self._condition:
             self._drop(held)
 
+    def discard_all(self, messages: Iterable[Held]) -> None:
+        """Let go of messages that are about to be settled."""
+        with self._condition:
+            for held in messages:
+                self._drop(held)
+
     def reschedule(self, held: Held) -> None:
         """The handler has set the visibility itself: extend when that time comes near its end."""
         with self._condition:

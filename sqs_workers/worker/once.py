@@ -87,6 +87,8 @@ def _receive(engine: Engine, state: SourceState, size: int, wait_seconds: int) -
 class _Collect:
     """Stands where a worker has its shutdown policy: keeps the result."""
 
+    watches = True
+
     def __init__(self, queue_name: str) -> None:
         self.result = BatchProcessingResult(queue_name)
 

@@ -169,7 +169,8 @@ class Poller:
         with engine.lock:
             state.last_good_poll = engine.clock.monotonic()
             state.counts.polls += 1
-            state.hot = bool(messages)
+            # One message of the ten asked for: no sign that more wait, and no reason for further requests.
+            state.hot = len(messages) > 1 or len(messages) == count
             if messages and took < 1:
                 engine.slots.receive_took(took)
         self._good = True

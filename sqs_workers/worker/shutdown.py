@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sqs_workers.core import BatchProcessingResult
 from sqs_workers.outcome import Outcome, Succeeded
+from sqs_workers.shutdown_policies import NeverShutdown
 
 if TYPE_CHECKING:
     from sqs_workers.worker.engine import Engine
@@ -22,6 +23,9 @@ logger = logging.getLogger(__name__)
 
 class Watch(Protocol):
     """Sees how jobs end, and when there are none."""
+
+    watches: bool
+    """Whether it wants to see them at all."""
 
     def ended(self, held: Held, outcome: Outcome) -> None:
         """A job has ended."""
@@ -39,7 +43,9 @@ class ShutdownWatch:
     """
 
     def __init__(self, policy: Any, engine: Engine) -> None:
-        self._policy = policy
+        # The default says no whatever it sees.
+        self._policy: Any = None if type(policy) is NeverShutdown else policy
+        self.watches = self._policy is not None
         self._engine = engine
         self._lock = threading.Lock()
         use_clock = getattr(policy, "use_clock", None)

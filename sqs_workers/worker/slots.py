@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["Slots"]
 
 PREFETCH_SECONDS = 0.5
+SHORT_SECONDS = 0.001
 _MAX_PREFETCH = 100
 # Settlements that may wait while receiving goes on; beyond, the worker takes in less: memory stays bounded.
 _BACKLOG_ALLOWANCE = 200
@@ -37,17 +38,23 @@ class Slots:
         self._fixed_prefetch = prefetch
         self._weights = sum(state.source.weight for state in sources)
         self._duration: float | None = None
+        self._mean = 1.0
+        self.short = False
+        """Whether jobs are so short that waking a thread for one costs more than the job."""
         self._round_trip: float | None = None
         self.prefetch = prefetch or 0
 
     # -- measuring
 
-    def job_took(self, seconds: float) -> None:
-        """Take the duration of a job into the average. A slow one counts more than a fast one."""
-        if self._duration is None:
-            self._duration = seconds
-        else:
-            self._duration += (seconds - self._duration) * (0.3 if seconds > self._duration else 0.05)
+    def jobs_took(self, durations: Iterable[float]) -> None:
+        """Take durations of jobs into the average. A slow one counts more than a fast one."""
+        for seconds in durations:
+            if self._duration is None:
+                self._duration = self._mean = seconds
+            else:
+                self._duration += (seconds - self._duration) * (0.3 if seconds > self._duration else 0.05)
+                self._mean += (seconds - self._mean) * 0.1
+        self.short = self._mean < SHORT_SECONDS
         if self._fixed_prefetch is None:
             self.prefetch = self._measured_prefetch()
 

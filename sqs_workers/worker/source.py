@@ -92,6 +92,8 @@ class SourceState:
         self.in_hand: dict[str, Held] = {}
         self.counts = Counts()
         self.circuit: Circuit | None = None if source.circuit is None else source.circuit.start(clock)
+        self.plain = not source.fifo and source.batch is None and self.circuit is None
+        """Whether successes may be settled a moment later, several at once: nothing waits for one of them."""
         self.running = 0
         self.reserved = 0
         self.receives = 0

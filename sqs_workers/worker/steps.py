@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from sqs_workers.hooks import HookRegistry
 
 __all__ = [
+    "DELETE",
     "LEAVE",
     "RELEASE",
     "error_of",
@@ -56,12 +57,13 @@ __all__ = [
     "settle",
     "settled",
     "started",
+    "succeeded",
     "timeout_error",
 ]
 
 logger = logging.getLogger(__name__)
 
-_DELETE = Delete()
+DELETE = Delete()
 _OUTCOMES = (Succeeded, RetryRequested, Failed, Rejected, Unrun, Unsettled)
 LEAVE = Leave()
 RELEASE = ChangeVisibility(0)
@@ -150,7 +152,7 @@ def settle(held: Held, outcome: Outcome) -> Settlement:
     A policy that raises or answers with what cannot be carried out is logged, and the message left to SQS.
     """
     if isinstance(outcome, Succeeded):
-        return _DELETE
+        return DELETE
     if isinstance(outcome, Unrun):
         return RELEASE
     policies = look_up(held)
@@ -184,14 +186,21 @@ def _possible(action: Any) -> Settlement:
     raise TypeError(f"{action!r:.80} is no settlement")
 
 
+def succeeded(hooks: HookRegistry, ended: Sequence[tuple[Held, float]]) -> None:
+    """Count jobs that have succeeded, and tell the hooks."""
+    wanted = hooks.wants(JobSucceeded)
+    for held, duration in ended:
+        held.source.counts.succeeded += 1
+        if wanted:
+            hooks.emit(JobSucceeded(**_fields(held), duration=duration))
+
+
 def report(hooks: HookRegistry, held: Held, outcome: Outcome, action: Settlement, duration: float) -> None:
     """Count how the job ended, tell the hooks, and log what an operator must see."""
     counts = held.source.counts
     match outcome:
         case Succeeded():
-            counts.succeeded += 1
-            if hooks.wants(JobSucceeded):
-                hooks.emit(JobSucceeded(**_fields(held), duration=duration))
+            succeeded(hooks, [(held, duration)])
         case RetryRequested():
             _retried(hooks, held, action, requested=True)
         case Failed(error) | Rejected(error):
