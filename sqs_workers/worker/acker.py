@@ -20,7 +20,7 @@ from typing_extensions import assert_never
 from sqs_workers.limits import MAX_BATCH_ENTRIES, MAX_VISIBILITY_TIMEOUT
 from sqs_workers.outcome import ChangeVisibility, Delete, Leave, MoveTo, Settlement
 from sqs_workers.transport import EntryError, ErrorKind, classify, classify_code, error_code
-from sqs_workers.worker.ack_lane import AckLane
+from sqs_workers.worker.ack_lanes import Lane
 from sqs_workers.worker.calls import join_all, start_thread
 from sqs_workers.worker.denied import DeniedNotice
 from sqs_workers.worker.held import Held, Phase, log_fields
@@ -66,8 +66,8 @@ class Acker:
         lock = threading.RLock()
         self._condition = threading.Condition(lock)
         self._idle_condition = threading.Condition(lock)
-        self._lanes: dict[tuple[int, str], AckLane] = {}
-        self._retries: list[tuple[float, int, AckLane, Held]] = []
+        self._lanes: dict[tuple[int, str], Lane] = {}
+        self._retries: list[tuple[float, int, Lane, Held]] = []
         self._numbers = itertools.count()
         self._threads: list[threading.Thread] = []
         self._waiting = 0
@@ -168,7 +168,7 @@ class Acker:
 
     # -- batching
 
-    def _lane_of(self, held: Held, action: Settlement) -> AckLane:
+    def _lane_of(self, held: Held, action: Settlement) -> Lane:
         kind: str
         settle: Callable[[SourceState, list[Held]], None]
         match action:
@@ -185,10 +185,10 @@ class Acker:
         key = (id(held.source), kind)
         lane = self._lanes.get(key)
         if lane is None:
-            lane = self._lanes[key] = AckLane(key, held.source, settle)
+            lane = self._lanes[key] = Lane(key, held.source, settle)
         return lane
 
-    def _linger(self, lane: AckLane, more: bool) -> float:
+    def _linger(self, lane: Lane, more: bool) -> float:
         if self._flushing or not more or lane.gap > _WORTH_WAITING:
             return 0.0
         return min(MAX_LINGER, lane.gap * (MAX_BATCH_ENTRIES + 2))
@@ -218,7 +218,7 @@ class Acker:
                 )
                 self._failed(lane.source, batch, ErrorKind.OTHER, "unexpected error")
 
-    def _next(self) -> tuple[AckLane, list[Held]] | None:
+    def _next(self) -> tuple[Lane, list[Held]] | None:
         while True:
             now = self._clock.monotonic()
             self._requeue_due(now)
@@ -350,21 +350,12 @@ class Acker:
             )
             self._done([held], False)
 
-    def _retry_lane(self, held: Held) -> AckLane:
+    def _retry_lane(self, held: Held) -> Lane:
         if held.final_visibility is not None:
             return self._lane_of(held, ChangeVisibility(held.final_visibility))
         if isinstance(held.action, MoveTo) and not held.copied:
             return self._lane_of(held, held.action)
         return self._lane_of(held, Delete())
-
-    def _tell(self, held: Held, ok: bool) -> None:
-        try:
-            self._on_settled(held, ok)
-        except Exception:
-            # The request is done, whatever hears of it.
-            logger.exception(
-                "What follows message %s failed", held.message.message_id, extra=log_fields(held)
-            )
 
     def _done(self, batch: Sequence[Held], ok: bool, *, counted: bool = True) -> None:
         try:
@@ -380,3 +371,12 @@ class Acker:
                     self.backlog -= len(batch)
                     if not self.backlog:
                         self._idle_condition.notify_all()
+
+    def _tell(self, held: Held, ok: bool) -> None:
+        try:
+            self._on_settled(held, ok)
+        except Exception:
+            # The request is done, whatever hears of it.
+            logger.exception(
+                "What follows message %s failed", held.message.message_id, extra=log_fields(held)
+            )

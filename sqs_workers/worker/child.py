@@ -17,6 +17,15 @@ from sqs_workers.worker.result import EXIT_CLEAN
 __all__ = ["call", "main"]
 
 
+# Seconds after which the main thread is told once more: a signal that comes just before it blocks wakes it not.
+_AGAIN = 0.2
+
+_over = threading.Event()
+"""Set when what was to be called has ended: a signal would now meet an interpreter without handlers."""
+_told = False
+"""Whether a signal has reached the main thread. No event: its lock would be taken within itself."""
+
+
 def main() -> None:
     """Read from standard input what to call, call it, and exit with its answer."""
     # Read without Python's buffers: their locks, held by a thread that listens, would abort the exit.
@@ -31,11 +40,19 @@ def main() -> None:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _end)
     threading.Thread(target=_listen, args=(lines,), name="sqs-parent", daemon=True).start()
-    sys.exit(call(order["target"], order["kwargs"]))
+    try:
+        code = call(order["target"], order["kwargs"])
+    finally:
+        _over.set()
+    sys.exit(code)
 
 
 def _end(number: int, frame: object) -> None:
-    sys.exit(EXIT_CLEAN)
+    global _told  # noqa: PLW0603 - all that a signal handler may safely do
+    if not _told:
+        # Once: an exception on top of the first would break what that one is leaving in order.
+        _told = True
+        sys.exit(EXIT_CLEAN)
 
 
 def _lines(pipe: int) -> Iterator[bytes]:
@@ -72,9 +89,14 @@ def _listen(lines: Iterator[bytes]) -> None:
 
 
 def _stop(reason: str) -> None:
-    controls = running_controls()
-    for control in controls:
-        control.stop(reason)
-    if not controls:
+    while not _over.is_set():
+        controls = running_controls()
+        for control in controls:
+            control.stop(reason)
+        if controls or _told:
+            return
         # Not running yet, or something other than a worker: the way every program understands.
-        os.kill(os.getpid(), signal.SIGTERM)
+        ours = signal.getsignal(signal.SIGTERM) is _end
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+        if not ours or _over.wait(_AGAIN):
+            return

@@ -10,11 +10,14 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from sqs_workers.exceptions import ConfigurationError
+from sqs_workers.outcome import Failed, Outcome, RetryRequested, Unsettled
 
 if TYPE_CHECKING:
     from sqs_workers.clock import Clock
+    from sqs_workers.worker.engine import Engine
+    from sqs_workers.worker.source import SourceState
 
-__all__ = ["Circuit", "PauseOn"]
+__all__ = ["Circuit", "PauseOn", "feed"]
 
 logger = logging.getLogger(__name__)
 
@@ -156,6 +159,25 @@ class Circuit:
             self._limit = None
             self._pause = 0.0
             self._state = _State.CLOSED
+
+
+def feed(engine: Engine, state: SourceState, outcome: Outcome) -> None:
+    """Tell the circuit of a queue, if it has one, how a job ended."""
+    circuit = state.circuit
+    if circuit is None or isinstance(outcome, (RetryRequested, Unsettled)):
+        return
+    error = outcome.error if isinstance(outcome, Failed) else None
+    with engine.lock:
+        if circuit.record(error):
+            logger.warning(
+                "Queue %s is paused for %.1f s: its jobs fail with %s",
+                state.name,
+                circuit.wait,
+                type(error).__name__,
+                extra={"queue_name": state.name},
+            )
+            engine.releases.waiting(state, "paused")
+            engine.space.notify_all()
 
 
 def _is_error_class(value: Any) -> bool:

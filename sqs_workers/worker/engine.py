@@ -24,19 +24,16 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sqs_workers.exceptions import WorkerError
 from sqs_workers.outcome import (
     Delete,
-    Failed,
     MoveTo,
     Outcome,
-    RetryRequested,
     Settlement,
     Succeeded,
     Unrun,
     Unsettled,
 )
-from sqs_workers.worker import batches, steps
+from sqs_workers.worker import batches, circuit, steps
 from sqs_workers.worker.acker import Acker
 from sqs_workers.worker.executors import STOP_SHARE, Executors, Work
 from sqs_workers.worker.heartbeat import Heartbeat
@@ -57,9 +54,9 @@ __all__ = ["Engine"]
 
 logger = logging.getLogger(__name__)
 
-_SUCCEEDED = Succeeded()
 _FAILED = "an earlier job of the group failed"
 _DROPPED = "an earlier message of the group was dropped"
+_SUCCEEDED = Succeeded()
 
 
 class Engine:
@@ -242,7 +239,7 @@ class Engine:
             action = steps.settle(held, outcome)
             steps.report(self.hooks, held, outcome, action, duration)
             if not isinstance(outcome, Unrun):
-                self._feed_circuit(held.source, outcome)
+                circuit.feed(self, held.source, outcome)
         finally:
             # Whatever a policy raised: a group must not wait for a message that is never settled.
             self.acker.add(held, action, more=bool(held.source.in_hand) and not self.stopping)
@@ -319,23 +316,6 @@ class Engine:
     def _late_extension(self, held: Held) -> None:
         self.acker.again(held)
 
-    def _feed_circuit(self, state: SourceState, outcome: Outcome) -> None:
-        circuit = state.circuit
-        if circuit is None or isinstance(outcome, (RetryRequested, Unsettled)):
-            return
-        error = outcome.error if isinstance(outcome, Failed) else None
-        with self.lock:
-            if circuit.record(error):
-                logger.warning(
-                    "Queue %s is paused for %.1f s: its jobs fail with %s",
-                    state.name,
-                    circuit.wait,
-                    type(error).__name__,
-                    extra={"queue_name": state.name},
-                )
-                self.releases.waiting(state, "paused")
-                self.space.notify_all()
-
     def request_stop(self, reason: str) -> None:
         """Begin to stop: what waits for a slot is given back at once, and everybody is told."""
         with self.lock:
@@ -376,13 +356,3 @@ class Engine:
             return False
         self.conclude(held, Unsettled("its handler cannot be ended", error))
         return True
-
-    def too_many_zombies(self, count: int) -> None:
-        """Handlers that outlived their timeout hold more threads than the worker may have."""
-        self.fail(
-            WorkerError(
-                f"{count} handlers have outlived their timeout and hold a thread each: the worker stops. "
-                "Make them end by themselves (timeouts of their own for every call), or use async jobs"
-            ),
-            "too many handlers outlived their timeout",
-        )

@@ -6,6 +6,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
+from sqs_workers.exceptions import WorkerError
 from sqs_workers.outcome import Failed, Outcome, Unrun
 from sqs_workers.worker import steps
 from sqs_workers.worker.held import Held, Phase, log_fields
@@ -148,12 +149,12 @@ class Executors:
         outcomes, took = self.execute(work)
         self.end(work, outcomes, took)
 
-    def execute(self, work: Work) -> tuple[Sequence[Outcome], float | None]:
-        """Run ``work``: one outcome for each message, and the seconds that it took; ``None`` if it was not run."""
+    def execute(self, work: Work) -> tuple[Sequence[Outcome], float]:
+        """Run ``work``: one outcome for each message, and the seconds that it took."""
         engine = self._engine
         if engine.stopping and not self.inline:
             # Taken in the moment in which the stop was asked for.
-            return [Unrun("stopping")] * len(work.messages), None
+            return [Unrun("stopping")] * len(work.messages), 0.0
         outcomes: Sequence[Outcome]
         try:
             self._begin(work)
@@ -176,7 +177,7 @@ class Executors:
         held.task = self.loop.current_task()
         too_late = engine.stopping
         if too_late:
-            self.end(work, (Unrun("stopping"),), None)
+            self.end(work, (Unrun("stopping"),), 0.0)
             return
         outcome: Outcome
         try:
@@ -205,15 +206,13 @@ class Executors:
         if first.timeout is not None:
             engine.heartbeat.set_alarm(first, first.timeout, partial(self._timed_out, work))
 
-    def end_well(self, ended: Sequence[tuple[Work, float | None]]) -> None:
+    def end_well(self, ended: Sequence[tuple[Work, float]]) -> None:
         """Settle plain jobs that have succeeded, together, and free their slots."""
         engine = self._engine
         try:
-            engine.succeeded([(work.messages[0], took or 0.0) for work, took in ended])
-        except BaseException as error:
-            logger.exception("What follows %d job(s) that have succeeded failed", len(ended))
-            if not isinstance(error, Exception):
-                engine.fail(error, f"{type(error).__name__} after jobs that have succeeded")
+            engine.succeeded([(work.messages[0], took) for work, took in ended])
+        except BaseException as error:  # noqa: BLE001 - said by _not_settled
+            self._not_settled(error, f"{len(ended)} job(s)")
         with engine.lock:
             for work, _ in ended:
                 self._running.discard(work)
@@ -240,11 +239,14 @@ class Executors:
     def _conclude(self, held: Held, outcome: Outcome) -> None:
         try:
             self._engine.conclude(held, outcome)
-        except BaseException as error:
-            # A thread and a slot must not be lost to it; the message comes back by its visibility timeout.
-            logger.exception("Job %s could not be settled", held.label, extra=log_fields(held))
-            if not isinstance(error, Exception):
-                self._engine.fail(error, f"{type(error).__name__} at the end of job {held.label}")
+        except BaseException as error:  # noqa: BLE001 - said by _not_settled
+            self._not_settled(error, held.label)
+
+    def _not_settled(self, error: BaseException, what: str) -> None:
+        # A thread and a slot must not be lost to it; what is not settled comes back by its visibility timeout.
+        logger.error("After the end of %s: %s", what, type(error).__name__, exc_info=error)
+        if not isinstance(error, Exception):
+            self._engine.fail(error, f"{type(error).__name__} at the end of {what}")
 
     def _finish(self, work: Work, took: float | None) -> None:
         self._running.discard(work)
@@ -302,7 +304,14 @@ class Executors:
             self._finish(work, None)
             zombies = self._zombies
         if zombies > self._concurrency:
-            engine.too_many_zombies(zombies)
+            engine.fail(
+                WorkerError(
+                    f"{zombies} handlers have outlived their timeout and hold a thread each: the worker "
+                    "stops. Make them end by themselves (timeouts of their own for every call), or use "
+                    "async jobs"
+                ),
+                "too many handlers outlived their timeout",
+            )
 
     # -- the end
 

@@ -8,6 +8,7 @@ because the parent does not signal them but writes, none of them takes the paren
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import logging
@@ -201,8 +202,7 @@ class Supervisor:
         if process is None:
             return
         child.process = None
-        if process.stdin is not None:
-            process.stdin.close()
+        _close(process)
         code = process.returncode
         if self._stopping or code == EXIT_CLEAN:
             child.ended = True
@@ -254,8 +254,14 @@ class Supervisor:
             if child.process is not None:
                 child.process.kill()
                 child.process.wait()
-                if child.process.stdin is not None:
-                    child.process.stdin.close()
+                _close(child.process)
+
+
+def _close(process: subprocess.Popen[bytes]) -> None:
+    # What could not be written to a dead child is tried once more here, and fails once more.
+    with contextlib.suppress(OSError):
+        if process.stdin is not None:
+            process.stdin.close()
 
 
 def _describe(code: int) -> str:

@@ -40,7 +40,7 @@ class JobThreads:
         """What has a slot and waits for a thread. Taken out with or without the engine's lock."""
         # Jobs that have succeeded and are not settled yet. Not empty only while a thread watches, or while
         # the one that put something in is about to settle it.
-        self._ended: deque[tuple[Work, float | None]] = deque()
+        self._ended: deque[tuple[Work, float]] = deque()
         self._condition = threading.Condition(engine.lock)
         self._watch_condition = threading.Condition(engine.lock)
         self._threads: list[threading.Thread] = []
@@ -90,15 +90,12 @@ class JobThreads:
             self._condition.notify()
         elif self._live < self._limit:
             thread = threading.Thread(target=self._run, name=f"sqs-job-{self._started + 1}", daemon=True)
-            # It takes its number off at once, under the lock that is held here.
-            self._called += 1
-            if not start_thread(thread, others=self._live):
-                self._called -= 1
-                return
-            self._live += 1
-            self._started += 1
-            self._threads = [other for other in self._threads if other.is_alive()]
-            self._threads.append(thread)
+            if start_thread(thread, others=self._live):
+                self._live += 1
+                self._called += 1
+                self._started += 1
+                self._threads = [other for other in self._threads if other.is_alive()]
+                self._threads.append(thread)
 
     def join(self, timeout: float) -> list[str]:
         """Wait for the threads (real seconds); names of those that still run."""
@@ -223,7 +220,7 @@ class JobThreads:
             work.turn = turn
 
     def _settle_ended(self) -> None:
-        ended: list[tuple[Work, float | None]] = []
+        ended: list[tuple[Work, float]] = []
         try:
             while True:
                 ended.append(self._ended.popleft())

@@ -80,6 +80,24 @@ def test_a_stop_while_a_child_has_no_worker_yet_is_clean(by: str, tmp_path: Path
     assert codes == [0]
 
 
+def test_a_child_that_dies_in_the_moment_of_a_stop_does_not_take_its_siblings_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = Supervisor._write
+
+    def kill_first(supervisor: Supervisor, process: Any, line: bytes) -> None:
+        if line == b"stop\n" and process.pid == min(supervisor.pids):
+            process.kill()
+            process.wait()
+        write(supervisor, process, line)
+
+    monkeypatch.setattr(Supervisor, "_write", kill_first)
+    with supervised("work", 2, directory=str(tmp_path)) as (_, codes):
+        wait_for(tmp_path, "up", 2)
+    assert len(wait_for(tmp_path, "stopped", 1)) == 1, "the other one has stopped in order"
+    assert codes == [3]
+
+
 def test_a_second_ctrl_c_ends_the_waiting_and_leaves_nothing_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench()
     bench.queue(VisibilityTimeout="1000")

@@ -186,14 +186,16 @@ class Bench:
         self.wait_until(lambda: running.worker.stats().buffered == count)
 
     def advance_with_beats(self, seconds: float) -> None:
-        """Move a manual clock, and let the extensions that fall due go out."""
+        """Move a manual clock so far that an extension falls due, and wait until it has been made."""
         extended = len(self.of(VisibilityExtended))
         self.clock.advance(seconds)
-        pause = threading.Event()
-        for _ in range(10):
-            if len(self.of(VisibilityExtended)) > extended:
-                return
-            pause.wait(0.01)
+        for _ in range(int(PATIENCE)):
+            with self.seen:
+                if self.seen.wait_for(lambda: len(self.of(VisibilityExtended)) > extended, 1.0):
+                    return
+            # The scheduler read the time just before it moved.
+            self.clock.advance(0.1)
+        raise AssertionError(f"nothing was extended: {self.events}")
 
     def worker(self, *sources: Source, **options: Any) -> Worker:
         options.setdefault("clock", self.clock)

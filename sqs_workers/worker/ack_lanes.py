@@ -1,19 +1,20 @@
-"""Settlements of one kind on one queue that wait to share a request."""
+"""Where settlements wait for others to share their request."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sqs_workers.worker.held import Held
     from sqs_workers.worker.source import SourceState
 
-__all__ = ["AckLane"]
+__all__ = ["Lane"]
 
 
-class AckLane:
+class Lane:
     """What waits to be settled in one way on one queue."""
 
     __slots__ = ("added_at", "due", "entries", "gap", "key", "settle", "source")
