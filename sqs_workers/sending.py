@@ -23,6 +23,7 @@ from sqs_workers.delivery import (
     deliver,
 )
 from sqs_workers.exceptions import SQSBatchError
+from sqs_workers.transport.errors import explain_send_error
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -82,8 +83,19 @@ class Sender:
         return self.send_now(message)
 
     def send_now(self, message: OutgoingMessage) -> str:
-        """Send a message, even while a batch is open."""
-        return self._get_transport().send(self._resolve_url(), message)
+        """Send a message, even while a batch is open.
+
+        :raises QueueNotFoundError: the queue is gone.
+        :raises InvalidMessageError: SQS refused the message.
+        """
+        transport, url = self._get_transport(), self._resolve_url()
+        try:
+            return transport.send(url, message)
+        except Exception as error:
+            explained = explain_send_error(error, self.queue_name, message.job_name)
+            if explained is error:
+                raise
+            raise explained from error
 
     def send_all(self, messages: Iterable[OutgoingMessage]) -> None:
         """Send messages in as few calls as possible, or add them to the open batch.

@@ -21,6 +21,7 @@ from sqs_workers.messages import OUTGOING_SINK
 from sqs_workers.outcome import Failed
 from sqs_workers.outgoing import check_attributes, check_id, make_outgoing
 from sqs_workers.processors import as_legacy_result
+from sqs_workers.queues.checks import is_number
 from sqs_workers.queues.running import WorksQueue
 from sqs_workers.queues.settings import JobSettings, QueueSettings, merge_policies
 from sqs_workers.queues.standins import calls_transport_of, own_url, transport_of
@@ -212,7 +213,7 @@ class GenericQueue(WorksQueue):
         :param wait_seconds: 0 to 20, seconds of long polling.
         :param max_messages: 1 or more; above 10 they come from several receives, as long as each is full.
         """
-        if not 0 <= wait_seconds <= MAX_WAIT_SECONDS:
+        if not is_number(wait_seconds) or not 0 <= wait_seconds <= MAX_WAIT_SECONDS:
             raise ConfigurationError(f"wait_seconds must be 0 to {MAX_WAIT_SECONDS}, not {wait_seconds!r}")
         received: dict[str, Message] = {}
         asked = got = MAX_BATCH_ENTRIES

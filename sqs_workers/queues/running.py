@@ -12,6 +12,7 @@ from typing_extensions import NotRequired, Unpack
 
 from sqs_workers.exceptions import ConfigurationError, QueueNotFoundError
 from sqs_workers.limits import MAX_VISIBILITY_TIMEOUT, MAX_WAIT_SECONDS
+from sqs_workers.queues.checks import check_policy, is_number
 from sqs_workers.shutdown_policies import NEVER_SHUTDOWN, ShutdownPolicy
 from sqs_workers.signatures import is_async_callable
 from sqs_workers.transport import DeferredTransport
@@ -108,16 +109,18 @@ class RunOptions:
         :raises ConfigurationError: says what to do.
         """
         wait: Any = self.wait_seconds
-        if isinstance(wait, bool) or not 0 <= wait <= MAX_WAIT_SECONDS:
+        if not is_number(wait) or not 0 <= wait <= MAX_WAIT_SECONDS:
             raise ConfigurationError(
                 f"wait_second of queue {queue_name!r} must be 0 to {MAX_WAIT_SECONDS}, not "
                 f"{self.wait_seconds!r}"
             )
-        if self.heartbeat is not None and not self.heartbeat >= 0:
+        check_policy("circuit", self.circuit, f"queue {queue_name!r}")
+        if self.heartbeat is not None and not (is_number(self.heartbeat) and self.heartbeat >= 0):
             raise ConfigurationError(
                 f"heartbeat of queue {queue_name!r} must be 0 (none) or more seconds, not {self.heartbeat!r}"
             )
-        if self.visibility_timeout is not None and not 0 <= self.visibility_timeout <= MAX_VISIBILITY_TIMEOUT:
+        timeout = self.visibility_timeout
+        if timeout is not None and not (is_number(timeout) and 0 <= timeout <= MAX_VISIBILITY_TIMEOUT):
             raise ConfigurationError(
                 f"visibility_timeout of queue {queue_name!r} must be 0 to {MAX_VISIBILITY_TIMEOUT} "
                 f"seconds, not {self.visibility_timeout!r}"
@@ -177,6 +180,7 @@ class WorksQueue:
         :raises QueueNotFoundError: the queue does not exist.
         """
         run, worker_options, missing = split_options(self.name, wait_second, options)
+        check_policy("shutdown_policy", shutdown_policy, f"queue {self.name!r}")
         processes = options.get("processes")
         if processes is not None:
             from sqs_workers.queues.children import run_children
@@ -214,6 +218,7 @@ class WorksQueue:
                 "aprocess_queue() runs in this process: use process_queue(processes=...)"
             )
         run, worker_options, missing = split_options(self.name, wait_second, options)
+        check_policy("shutdown_policy", shutdown_policy, f"queue {self.name!r}")
         worker_options["handle_signals"] = False
         worker = self.worker(run, shutdown_policy=shutdown_policy, **worker_options)
         return await run_beside_loop(worker, lambda: self.ensure_exists(missing))

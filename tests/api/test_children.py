@@ -81,8 +81,11 @@ def test_each_child_gets_a_policy_of_its_own(policy: Any) -> None:
 
 
 def test_what_cannot_be_handed_to_children_is_refused(env: SQSEnv, queue: Any, importable: str) -> None:
-    class Own(NeverShutdown.__base__):  # type: ignore[name-defined,misc]
-        pass
+    class Own:
+        def update_state(self, result: Any) -> None: ...
+
+        def need_shutdown(self) -> bool:
+            return False
 
     with pytest.raises(ConfigurationError, match="shutdown policy"):
         queue.process_queue(Own(), processes=2)
