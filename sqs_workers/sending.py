@@ -22,7 +22,7 @@ from sqs_workers.delivery import (
     as_error_entries,
     deliver,
 )
-from sqs_workers.exceptions import SQSBatchError
+from sqs_workers.exceptions import SendError, SQSBatchError
 from sqs_workers.transport.errors import explain_send_error
 
 if TYPE_CHECKING:
@@ -87,15 +87,23 @@ class Sender:
 
         :raises QueueNotFoundError: the queue is gone.
         :raises InvalidMessageError: SQS refused the message.
+        :raises SendError: these credentials may not send it, or the answer cannot be read.
         """
         transport, url = self._get_transport(), self._resolve_url()
         try:
-            return transport.send(url, message)
+            message_id = transport.send(url, message)
         except Exception as error:
             explained = explain_send_error(error, self.queue_name, message.job_name)
             if explained is error:
                 raise
             raise explained from error
+        if not message_id:
+            # boto3 makes an empty answer of a body that it cannot read.
+            raise SendError(
+                f"SQS's answer to sending {message.job_name or 'a message'} to queue {self.queue_name!r} cannot "
+                "be read: it may have been sent, or not"
+            )
+        return message_id
 
     def send_all(self, messages: Iterable[OutgoingMessage]) -> None:
         """Send messages in as few calls as possible, or add them to the open batch.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, TypeVar, cast
 
-from sqs_workers.exceptions import InvalidMessageError, QueueNotFoundError, SQSError
+from sqs_workers.exceptions import InvalidMessageError, QueueNotFoundError, SendError, SQSError
 
 __all__ = ["ErrorKind", "as_both", "classify", "error_code", "explain_send_error"]
 
@@ -217,13 +217,18 @@ def _rebuild(ours: type[SQSError], args: Any, attributes: dict[str, Any]) -> SQS
 def explain_send_error(error: Exception, queue_name: str, job_name: str) -> Exception:
     """An error of sending one message, with the names of queue and job where SQS says that they are at fault."""
     kind = classify(error)
-    if kind is ErrorKind.MISSING:
-        explained: SQSError = QueueNotFoundError(
+    what = f"job {job_name!r}" if job_name else "a message"
+    if kind is ErrorKind.DENIED:
+        explained: SQSError = SendError(
+            f"these credentials may not send {what} to queue {queue_name!r} ({error}); allow sqs:SendMessage, "
+            "and kms:GenerateDataKey and kms:Decrypt if the queue is encrypted"
+        )
+    elif kind is ErrorKind.MISSING:
+        explained = QueueNotFoundError(
             f"queue {queue_name!r} does not exist any more, or its queue_url is wrong ({error})",
             queue_name=queue_name,
         )
     elif kind is ErrorKind.INVALID and isinstance(getattr(error, "response", None), dict):
-        what = f"job {job_name!r}" if job_name else "a message"
         explained = InvalidMessageError(f"SQS refused {what} for queue {queue_name!r} ({error})")
     else:
         return error

@@ -27,7 +27,7 @@ from sqs_workers import (
     delete_queue,
 )
 from sqs_workers.batching import BatchMessages
-from sqs_workers.exceptions import QueueAttributesConflictError
+from sqs_workers.exceptions import QueueAttributesConflictError, SendError
 from sqs_workers.hooks import JobFailed
 
 
@@ -179,3 +179,35 @@ def test_a_queue_with_other_attributes_is_an_error_of_botocores_too(env: SQSEnv)
     with pytest.raises(QueueAttributesConflictError) as caught:
         create_standard_queue(env, "emails", visibility_timeout=77)
     assert isinstance(caught.value, env.sqs_client.exceptions.QueueNameExists)
+
+
+class Denied:
+    """A client whose calls are denied, or whose answers cannot be read."""
+
+    def __init__(self, client: Any, answer: Any) -> None:
+        self._client, self._answer = client, answer
+
+    def send_message(self, **request: Any) -> Any:
+        if self._answer is not None:
+            return self._answer
+        raise ClientError(
+            {"Error": {"Code": "AccessDenied", "Message": "no"}, "ResponseMetadata": {"HTTPStatusCode": 403}},
+            "SendMessage",
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+
+def test_what_may_not_be_sent_names_queue_job_and_permission(env: SQSEnv) -> None:
+    env.sqs_client = Denied(env.sqs_client, None)
+    with pytest.raises(SendError, match=r"job 'book' to queue 'emails'.*sqs:SendMessage") as caught:
+        env.queue("emails").add_job("book", n="secret")
+    assert isinstance(caught.value, ClientError)
+    assert "secret" not in str(caught.value)
+
+
+def test_an_answer_that_cannot_be_read_is_said_to_be_one(env: SQSEnv) -> None:
+    env.sqs_client = Denied(env.sqs_client, {"ResponseMetadata": {}})
+    with pytest.raises(SendError, match="queue 'emails' cannot be read"):
+        env.queue("emails").add_job("book")
