@@ -335,10 +335,11 @@ class SQSEnv:
         :param options: as for :class:`sqs_workers.worker.Worker`.
         :raises ConfigurationError: an option out of range, or options that exclude each other.
         """
-        check_policies({**options, "circuit": circuit}, "the worker")
-        from sqs_workers.queues.several import sources_of
+        from sqs_workers.queues.several import check_worker_options, sources_of
         from sqs_workers.worker import Worker
 
+        check_worker_options(options)
+        check_policies({**options, "circuit": circuit}, "the worker")
         if isinstance(queues, str):
             queues = [queues]
         sources, transport = sources_of(

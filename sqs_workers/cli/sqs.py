@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from sqs_workers.app.connections import open_sqs
 from sqs_workers.app.spec_resources import Sqs
@@ -13,6 +17,9 @@ from sqs_workers.exceptions import QueueNotFoundError
 from sqs_workers.transport import ErrorKind, classify
 
 __all__ = ["Account", "account_options", "queue_name"]
+
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_LOCAL_START_SECONDS = 10.0
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,8 +34,25 @@ class Account:
 
     def client(self) -> Any:
         """A boto3 client of SQS."""
+        if self.endpoint_url is not None:
+            _await_local(self.endpoint_url)
         spec = Sqs(region_name=self.region, endpoint_url=self.endpoint_url, profile_name=self.profile)
         return open_sqs("--region, --profile", spec)
+
+
+def _await_local(endpoint_url: str) -> None:
+    """Give an endpoint on this machine, started a moment ago, time to listen."""
+    address = urlsplit(endpoint_url)
+    if address.hostname not in _LOOPBACK or address.port is None:
+        return
+    pause, deadline = threading.Event(), time.monotonic() + _LOCAL_START_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            socket.create_connection((address.hostname, address.port), timeout=1).close()
+        except OSError:
+            pause.wait(0.1)
+        else:
+            return
 
 
 def account_options(function: F) -> F:
