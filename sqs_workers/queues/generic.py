@@ -22,6 +22,7 @@ from sqs_workers.outcome import Failed
 from sqs_workers.outgoing import check_attributes, check_id, make_outgoing
 from sqs_workers.processors import as_legacy_result
 from sqs_workers.queues.checks import is_number
+from sqs_workers.queues.control import ReceiptControl
 from sqs_workers.queues.running import WorksQueue
 from sqs_workers.queues.settings import JobSettings, QueueSettings, merge_policies
 from sqs_workers.queues.standins import calls_transport_of, own_url, transport_of
@@ -242,7 +243,7 @@ class GenericQueue(WorksQueue):
             )
             got = len(messages)
             for message in messages:
-                message.control = _Control(self._transport)
+                message.control = ReceiptControl(self._transport)
                 received[message.message_id] = message
         return list(received.values())
 
@@ -382,19 +383,6 @@ class GenericQueue(WorksQueue):
         :param wait_seconds: 0 to 20, seconds of long polling.
         """
         return self._process_once(wait_seconds)
-
-
-class _Control:
-    """Acts on messages that were received outside of a worker."""
-
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
-
-    def delete(self, message: Message) -> None:
-        self._transport.delete(message.queue_url, message.receipt_handle)
-
-    def change_visibility(self, message: Message, seconds: int) -> None:
-        self._transport.change_visibility(message.queue_url, message.receipt_handle, seconds)
 
 
 def _of_library(method: Callable[..., Any]) -> bool:
