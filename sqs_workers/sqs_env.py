@@ -12,7 +12,7 @@ from typing_extensions import ParamSpec
 
 from sqs_workers.async_task import AsyncTask
 from sqs_workers.backoff_policies import DEFAULT_BACKOFF
-from sqs_workers.batching import BatchingConfiguration, NoBatching
+from sqs_workers.batching import BatchingConfiguration, BatchMessages, NoBatching
 from sqs_workers.clients import MadeField, pool_of
 from sqs_workers.clock import Clock
 from sqs_workers.codecs import DEFAULT_CONTENT_TYPE, PICKLE_CONTENT_TYPES, PickleWarning, get_codec
@@ -22,6 +22,7 @@ from sqs_workers.exceptions import ConfigurationError, QueueNotFoundError
 from sqs_workers.hooks import Event, HookRegistry
 from sqs_workers.outgoing import check_queue_name
 from sqs_workers.processors import DEFAULT_CONTEXT_VAR, Processor
+from sqs_workers.queues.batch_typing import BatchJobQueue
 from sqs_workers.queues.checks import check_environment, check_middleware, check_policies
 from sqs_workers.queues.fields import (
     ACCEPT,
@@ -156,6 +157,18 @@ class SQSEnv:
         return self._clients.stand_in()
 
     # Queues
+
+    @overload
+    def queue(
+        self,
+        queue_name: str,
+        queue_maker: type[JobQueue] | None = None,
+        *,
+        batching_policy: BatchMessages,
+        backoff_policy: Any = None,
+        queue_url: str | None = None,
+        **settings: Any,
+    ) -> BatchJobQueue: ...
 
     @overload
     def queue(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -26,7 +25,7 @@ from sqs_workers.queues.control import ReceiptControl
 from sqs_workers.queues.running import WorksQueue
 from sqs_workers.queues.settings import JobSettings, QueueSettings, merge_policies
 from sqs_workers.queues.standins import calls_transport_of, own_url, transport_of
-from sqs_workers.sending import Sender
+from sqs_workers.sending import BatchBlock, Sender
 from sqs_workers.transport.protocol import ReceiveOptions
 
 if TYPE_CHECKING:
@@ -191,10 +190,10 @@ class GenericQueue(WorksQueue):
         """
         self.sender.close_batch()
 
-    def add_batch(
-        self, *, flush_on_error: bool = False, pack_groups: bool = False
-    ) -> AbstractContextManager[None]:
-        """Collect what the ``with`` block sends and send it in as few calls as possible; may be nested.
+    def add_batch(self, *, flush_on_error: bool = False, pack_groups: bool = False) -> BatchBlock:
+        """Collect what a ``with`` or ``async with`` block sends, and send it in as few calls as possible.
+
+        May be nested.
 
         The batch belongs to the thread or asyncio task that opens it: others are not held up by it. Calls
         with ten entries, or as many as fit into 1,048,576 bytes, go out while the block runs.
