@@ -314,8 +314,8 @@ def test_the_client_of_a_resource_given_alone_is_used(aws: Any) -> None:
     assert queue.process_batch().succeeded_count() == 1
 
 
-def test_a_missing_queue_is_caught_as_botocores_error(session: Any) -> None:
-    env = SQSEnv(session)
+def test_a_missing_queue_is_caught_as_botocores_error(aws: Any) -> None:
+    env = SQSEnv(aws)
     with pytest.raises(ClientError) as caught:
         env.queue("nowhere").add_job("job")
     assert caught.value.response["Error"]["Code"] == "AWS.SimpleQueueService.NonExistentQueue"
