@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypedDict, cast
@@ -14,6 +13,7 @@ from sqs_workers.signatures import HandlerSignature
 
 if TYPE_CHECKING:
     from sqs_workers.messages import OutgoingMessage
+    from sqs_workers.sending import BatchBlock
 
 __all__ = [
     "AsyncTask",
@@ -97,9 +97,7 @@ class TaskQueue(Protocol):
         """The message of a job, checked and not sent."""
         ...
 
-    def add_batch(
-        self, *, flush_on_error: bool = False, pack_groups: bool = False
-    ) -> AbstractContextManager[None]:
+    def add_batch(self, *, flush_on_error: bool = False, pack_groups: bool = False) -> BatchBlock:
         """Collect the jobs of a ``with`` block."""
         ...
 
@@ -158,17 +156,19 @@ class AsyncTask(Generic[P, R]):
             return cast("Callable[..., R]", self.processor)([kwargs])
         return self.processor(*args, **kwargs)
 
-    def batch(
-        self, *, flush_on_error: bool = False, pack_groups: bool = False
-    ) -> AbstractContextManager[None]:
-        """Collect the jobs that a ``with`` block adds to the queue and send them in as few calls as possible.
+    def batch(self, *, flush_on_error: bool = False, pack_groups: bool = False) -> BatchBlock:
+        """Collect the jobs that a block adds to the queue and send them in as few calls as possible.
+
+        ``with task.batch():``, or ``async with task.batch():``, which does not hold up the event loop.
 
         :param flush_on_error: also send what still waits when the block raised; by default it is forgotten.
         :param pack_groups: on a FIFO queue, let a call carry several messages of a group: fewer calls, but
             their order is lost if SQS refuses one of them and takes the next.
         :raises SQSBatchError: with every job that SQS did not take.
         """
-        return self._target.add_batch(flush_on_error=flush_on_error, pack_groups=pack_groups)
+        # Only what is asked for: a queue of the user's may have an add_batch() without options.
+        options = {"flush_on_error": flush_on_error, "pack_groups": pack_groups}
+        return self._target.add_batch(**{name: True for name, value in options.items() if value})
 
     def delay(self, /, *args: P.args, **kwargs: P.kwargs) -> str | None:
         """Put a job on the queue.

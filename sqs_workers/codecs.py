@@ -170,7 +170,7 @@ def _refusal(
     where = f"argument {path!r}" if path else "the value"
     return SerializationError(
         f"codec {codec!r} cannot carry {where} of type {type(value).__qualname__}: {reason or error}. "
-        "Convert it, or choose another codec",
+        "Convert it, or choose another codec: json_typed carries more",
         argument=path,
     )
 

@@ -61,7 +61,10 @@ class RedrivePolicy:
     """
 
     def __init__(self, sqs_env: Any, dead_letter_queue_name: str, max_receive_count: int) -> None:
-        count = int(max_receive_count)
+        try:
+            count = int(max_receive_count)
+        except (TypeError, ValueError):
+            count = 0
         if not 1 <= count <= MAX_RECEIVE_COUNT_LIMIT:
             raise ConfigurationError(
                 f"max_receive_count of the redrive policy to {dead_letter_queue_name!r} must be "

@@ -13,8 +13,9 @@ A policy is a small class with one method::
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from sqs_workers.exceptions import ConfigurationError
 from sqs_workers.outcome import ChangeVisibility, Delete, MoveTo, Settlement
 from sqs_workers.outcome import Leave as LeaveMessage
 
@@ -90,9 +91,15 @@ class DeadLetter:
     deleted only when SQS took the copy.
 
     :param queue_name: name of the dead-letter queue as ``env.queue(...)`` takes it.
+    :raises ConfigurationError: it is no text.
     """
 
     queue_name: str
+
+    def __post_init__(self) -> None:
+        name: Any = self.queue_name
+        if not isinstance(name, str) or not name:
+            raise ConfigurationError(f"DeadLetter takes the name of a queue, not {name!r}")
 
     def settle(self, failure: Failure) -> Settlement:
         return MoveTo(

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from sqs_workers.exceptions import ConfigurationError
+
 __all__ = [
     "Event",
     "HookRegistry",
@@ -227,6 +229,12 @@ class HookRegistry:
 
     def add(self, event_type: type[EventT], hook: Callable[[EventT], object]) -> Callable[[EventT], object]:
         """Call ``hook`` with each event of ``event_type`` and its subclasses; returns the hook."""
+        cls: Any = event_type
+        if not (isinstance(cls, type) and issubclass(cls, Event)):
+            raise ConfigurationError(
+                f"a hook needs the class of its events (sqs_workers.hooks.JobFailed, for instance), not "
+                f"{event_type!r}"
+            )
         for cls in _with_subclasses(event_type):
             self._by_type[cls] = (*self._by_type.get(cls, ()), hook)
         return hook

@@ -107,23 +107,35 @@ class Processor:
         """
         return as_legacy_result(self._guard(messages, lambda: self.process_batch(messages)))
 
-    def process(self, job_kwargs: dict[str, Any], job_context: Any = None) -> Any:
-        """Call the function. Arguments that it does not know are left out.
+    if TYPE_CHECKING:
 
-        :param job_kwargs: the arguments; not changed.
-        :param job_context: the sender's context.
-        :raises ArgumentsError: a required argument is missing.
-        """
-        if self.pass_context:
-            job_kwargs = {**job_kwargs, self.context_var: job_context}
-        return self._call(job_kwargs)
+        def process(self, job_kwargs: dict[str, Any], job_context: Any) -> Any:
+            """Call the function; see below."""
 
-    async def aprocess(self, job_kwargs: dict[str, Any], job_context: Any = None) -> Any:
-        """As :meth:`process`, for an ``async def`` function."""
-        if self.pass_context:
-            job_kwargs = {**job_kwargs, self.context_var: job_context}
-        result = self._call(job_kwargs)
-        return await result if inspect.isawaitable(result) else result
+        async def aprocess(self, job_kwargs: dict[str, Any], job_context: Any) -> Any:
+            """As :meth:`process`, for an ``async def`` function."""
+
+    else:
+        # The default of the context is for super().process(job_kwargs) of the oldest applications. Were it part
+        # of the type, every override without one would be refused.
+
+        def process(self, job_kwargs: dict[str, Any], job_context: Any = None) -> Any:
+            """Call the function. Arguments that it does not know are left out.
+
+            :param job_kwargs: the arguments; not changed.
+            :param job_context: the sender's context.
+            :raises ArgumentsError: a required argument is missing.
+            """
+            if self.pass_context:
+                job_kwargs = {**job_kwargs, self.context_var: job_context}
+            return self._call(job_kwargs)
+
+        async def aprocess(self, job_kwargs: dict[str, Any], job_context: Any = None) -> Any:
+            """As :meth:`process`, for an ``async def`` function."""
+            if self.pass_context:
+                job_kwargs = {**job_kwargs, self.context_var: job_context}
+            result = self._call(job_kwargs)
+            return await result if inspect.isawaitable(result) else result
 
     def process_batch(self, messages: Sequence[Any]) -> Any:
         """Call the function with a list of the arguments of all messages."""
@@ -232,7 +244,8 @@ class Processor:
     def invoke(self, job_kwargs: dict[str, Any], job_context: Any) -> Any:
         """Call :meth:`process` as the subclass declares it, with or without the context."""
         if overrides(type(self)).process_without_context:
-            return self.process(job_kwargs)
+            without_context: Any = self.process
+            return without_context(job_kwargs)
         return self.process(job_kwargs, job_context)
 
     async def ainvoke(self, job_kwargs: dict[str, Any], job_context: Any) -> Any:

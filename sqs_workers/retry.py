@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sqs_workers.backoff_policies import ConstantBackoff
+from sqs_workers.exceptions import ConfigurationError
 
 __all__ = ["RetryJob"]
 
@@ -18,6 +19,10 @@ class RetryJob(Exception):
     def __init__(self, backoff_policy: Any = None) -> None:
         if isinstance(backoff_policy, (int, float)) and not isinstance(backoff_policy, bool):
             backoff_policy = ConstantBackoff(backoff_policy)
+        elif backoff_policy is not None and not hasattr(backoff_policy, "get_visibility_timeout"):
+            raise ConfigurationError(
+                f"RetryJob takes a backoff policy or a number of seconds, not {backoff_policy!r}"
+            )
         self.backoff_policy = backoff_policy
         super().__init__()
 

@@ -8,8 +8,8 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import ContextDecorator
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -22,16 +22,18 @@ from sqs_workers.delivery import (
     as_error_entries,
     deliver,
 )
-from sqs_workers.exceptions import SQSBatchError
+from sqs_workers.exceptions import SendError, SQSBatchError
+from sqs_workers.transport.errors import explain_send_error
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
+    from types import TracebackType
 
     from sqs_workers.clock import Clock
     from sqs_workers.messages import OutgoingMessage
     from sqs_workers.transport.protocol import SendResult, Transport
 
-__all__ = ["Batch", "Sender"]
+__all__ = ["Batch", "BatchBlock", "Sender"]
 
 logger = logging.getLogger(__name__)
 
@@ -82,8 +84,27 @@ class Sender:
         return self.send_now(message)
 
     def send_now(self, message: OutgoingMessage) -> str:
-        """Send a message, even while a batch is open."""
-        return self._get_transport().send(self._resolve_url(), message)
+        """Send a message, even while a batch is open.
+
+        :raises QueueNotFoundError: the queue is gone.
+        :raises InvalidMessageError: SQS refused the message.
+        :raises SendError: these credentials may not send it, or the answer cannot be read.
+        """
+        transport, url = self._get_transport(), self._resolve_url()
+        try:
+            message_id = transport.send(url, message)
+        except Exception as error:
+            explained = explain_send_error(error, self.queue_name, message.job_name)
+            if explained is error:
+                raise
+            raise explained from error
+        if not message_id:
+            # boto3 makes an empty answer of a body that it cannot read.
+            raise SendError(
+                f"SQS's answer to sending {message.job_name or 'a message'} to queue {self.queue_name!r} cannot "
+                "be read: it may have been sent, or not"
+            )
+        return message_id
 
     def send_all(self, messages: Iterable[OutgoingMessage]) -> None:
         """Send messages in as few calls as possible, or add them to the open batch.
@@ -130,35 +151,26 @@ class Sender:
         :param discard: forget what this level added and has not sent yet.
         :raises SQSBatchError: with every message that SQS did not take.
         """
+        batch = self.leave_batch(discard=discard)
+        if batch is not None:
+            batch.finish()
+
+    def leave_batch(self, *, discard: bool = False) -> Batch | None:
+        """Close the innermost level; the batch that is to be finished, if that was the last one."""
         batch = self.current_batch()
         if batch is None:
-            return
+            return None
         mark = batch.marks.pop()
         if discard:
             batch.discard_from(mark)
-        if not batch.marks:
-            self._set_current(None)
-            batch.finish()
+        if batch.marks:
+            return None
+        self._set_current(None)
+        return batch
 
-    @contextmanager
-    def batch(self, *, flush_on_error: bool = False, pack_groups: bool = False) -> Iterator[None]:
-        """Collect the messages of the ``with`` block and send them in as few calls as possible.
-
-        :param flush_on_error: also send what still waits when the block raised; by default it is forgotten.
-        :param pack_groups: let a call to a FIFO queue carry several messages of a group.
-        :raises SQSBatchError: with every message that SQS did not take, if the block itself did not raise.
-        """
-        self.open_batch(pack_groups=pack_groups)
-        try:
-            yield
-        except BaseException as error:
-            try:
-                self.close_batch(discard=not flush_on_error)
-            except SQSBatchError as unsent:
-                _attach(error, unsent)
-            raise
-        else:
-            self.close_batch()
+    def batch(self, *, flush_on_error: bool = False, pack_groups: bool = False) -> BatchBlock:
+        """Collect the messages of a block and send them in as few calls as possible; see :class:`BatchBlock`."""
+        return BatchBlock(self, flush_on_error=flush_on_error, pack_groups=pack_groups)
 
     def deliver(self, chunk: list[Positioned]) -> list[Unsent]:
         """Send one call's worth; returns what was not sent."""
@@ -166,6 +178,52 @@ class Sender:
 
     def _call(self, messages: list[OutgoingMessage]) -> list[SendResult]:
         return self._get_transport().send_batch(self._resolve_url(), messages)
+
+
+class BatchBlock(ContextDecorator):
+    """A batch for the time of a ``with`` block, or of an ``async with`` block, which does not hold up the loop.
+
+    :param flush_on_error: also send what still waits when the block raised; by default it is forgotten.
+    :param pack_groups: let a call to a FIFO queue carry several messages of a group.
+    :raises SQSBatchError: at the end, with every message that SQS did not take. If the block itself raised,
+        that error goes on, and this one is attached to it.
+    """
+
+    def __init__(self, sender: Sender, *, flush_on_error: bool = False, pack_groups: bool = False) -> None:
+        self._sender = sender
+        self._flush_on_error = flush_on_error
+        self._pack_groups = pack_groups
+
+    def __enter__(self) -> None:
+        self._sender.open_batch(pack_groups=self._pack_groups)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._sender.close_batch(discard=error is not None and not self._flush_on_error)
+        except SQSBatchError as unsent:
+            if error is None:
+                raise
+            _attach(error, unsent)
+
+    async def __aenter__(self) -> None:
+        self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        import asyncio
+
+        batch = self._sender.leave_batch(discard=error is not None and not self._flush_on_error)
+        if batch is None:
+            return
+        try:
+            await asyncio.to_thread(batch.finish)
+        except SQSBatchError as unsent:
+            if error is None:
+                raise
+            _attach(error, unsent)
 
 
 class Batch:

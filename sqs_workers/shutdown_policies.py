@@ -19,7 +19,7 @@ A worker tells a policy that has a method ``use_clock`` which clock to read, whe
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sqs_workers.clock import SYSTEM_CLOCK, Clock
 from sqs_workers.exceptions import ConfigurationError
@@ -71,7 +71,7 @@ class IdleShutdown:
     """
 
     def __init__(self, idle_seconds: float) -> None:
-        if not idle_seconds >= 0:
+        if not _is_number(idle_seconds) or not idle_seconds >= 0:
             raise ConfigurationError(f"idle_seconds must be 0 or more, not {idle_seconds!r}")
         self.idle_seconds = idle_seconds
         self._clock: Clock = SYSTEM_CLOCK
@@ -125,6 +125,8 @@ class MaxTasksShutdown:
     """
 
     def __init__(self, max_tasks: int) -> None:
+        if not _is_number(max_tasks):
+            raise ConfigurationError(f"max_tasks must be a number, not {max_tasks!r}")
         self.max_tasks = max_tasks
         self._tasks = 0
 
@@ -175,3 +177,7 @@ class AndShutdown(_Combined):
 
 NEVER_SHUTDOWN = NeverShutdown()
 ASAP_SHUTDOWN = _FirstEmptyPoll()
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and value == value

@@ -12,7 +12,7 @@ from typing_extensions import ParamSpec
 
 from sqs_workers.async_task import AsyncTask
 from sqs_workers.backoff_policies import DEFAULT_BACKOFF
-from sqs_workers.batching import BatchingConfiguration, NoBatching
+from sqs_workers.batching import BatchingConfiguration, BatchMessages, NoBatching
 from sqs_workers.clients import MadeField, pool_of
 from sqs_workers.clock import Clock
 from sqs_workers.codecs import DEFAULT_CONTENT_TYPE, PICKLE_CONTENT_TYPES, PickleWarning, get_codec
@@ -22,6 +22,8 @@ from sqs_workers.exceptions import ConfigurationError, QueueNotFoundError
 from sqs_workers.hooks import Event, HookRegistry
 from sqs_workers.outgoing import check_queue_name
 from sqs_workers.processors import DEFAULT_CONTEXT_VAR, Processor
+from sqs_workers.queues.batch_typing import BatchJobQueue
+from sqs_workers.queues.checks import check_environment, check_middleware, check_policies
 from sqs_workers.queues.fields import (
     ACCEPT,
     CLIENT,
@@ -39,6 +41,7 @@ from sqs_workers.queues.registry import QueueRegistry
 from sqs_workers.queues.settings import QueueSettings, check_common, exception_classes
 from sqs_workers.shutdown_policies import NeverShutdown, ShutdownPolicy
 from sqs_workers.transport import ErrorKind, Mode, Transport, classify
+from sqs_workers.transport.errors import as_both
 
 if TYPE_CHECKING:
     from sqs_workers.failure_policies import FailurePolicy
@@ -127,6 +130,7 @@ class SQSEnv:
     def __post_init__(self) -> None:
         get_codec(self.codec)
         check_common(self.max_attempts, self.timeout, "the environment")
+        check_environment(self)
         if self.context is None:
             self.context = self.context_maker()
         self.settings = QueueSettings(
@@ -135,7 +139,7 @@ class SQSEnv:
             timeout=self.timeout,
             permanent_errors=exception_classes(self.permanent_errors, "the environment"),
         )
-        self.middleware = tuple(self.middleware)
+        self.middleware = check_middleware(self.middleware, "the environment")
         self.route: Callable[[Any, OutgoingMessage], str | None] | None = None
         """Takes every message instead of SQS, if set: ``(queue, message) -> message id``."""
         self._clients = pool_of(self)
@@ -153,6 +157,18 @@ class SQSEnv:
         return self._clients.stand_in()
 
     # Queues
+
+    @overload
+    def queue(
+        self,
+        queue_name: str,
+        queue_maker: type[JobQueue] | None = None,
+        *,
+        batching_policy: BatchMessages,
+        backoff_policy: Any = None,
+        queue_url: str | None = None,
+        **settings: Any,
+    ) -> BatchJobQueue: ...
 
     @overload
     def queue(
@@ -272,12 +288,13 @@ class SQSEnv:
         except Exception as error:
             if classify(error) not in (ErrorKind.MISSING, ErrorKind.DENIED):
                 raise
-            raise QueueNotFoundError(
+            missing = QueueNotFoundError(
                 f"queue {sqs_name!r} does not exist in this region and account, or these credentials may "
                 f"not use it ({error}). Create it with create_standard_queue() or create_fifo_queue(), or "
                 "give queue_url=",
                 queue_name=queue_name,
-            ) from error
+            )
+            raise as_both(missing, error) from error
 
     def get_all_known_queues(self) -> list[str]:
         """Names, without the prefix, of all queues on SQS that have the prefix."""
@@ -335,6 +352,7 @@ class SQSEnv:
         from sqs_workers.worker import Worker
 
         check_worker_options(options)
+        check_policies({**options, "circuit": circuit}, "the worker")
         if isinstance(queues, str):
             queues = [queues]
         sources, transport = sources_of(

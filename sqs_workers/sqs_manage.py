@@ -17,7 +17,7 @@ from sqs_workers.core import RedrivePolicy
 from sqs_workers.exceptions import ConfigurationError, InvalidQueueNameError, QueueAttributesConflictError
 from sqs_workers.limits import QUEUE_ATTRIBUTE_RANGES
 from sqs_workers.outgoing import check_queue_name
-from sqs_workers.transport.errors import error_code
+from sqs_workers.transport.errors import as_both, error_code
 
 __all__ = ["QueueAttributes", "create_fifo_queue", "create_standard_queue", "delete_queue"]
 
@@ -155,6 +155,7 @@ def delete_queue(env: Any, queue_name: str) -> None:
 def _create(env: Any, queue_name: str, given: Mapping[str, Any], fixed: dict[str, str]) -> str:
     sqs_name = env.get_sqs_queue_name(queue_name)
     check_queue_name(sqs_name)
+    _check_kind_of_dead_letter_queue(queue_name, given.get("redrive_policy"))
     tags = given.get("tags")
     attributes = {**fixed, **_as_sqs_attributes(given, queue_name)}
     request: dict[str, Any] = {"QueueName": sqs_name, "Attributes": attributes}
@@ -168,6 +169,15 @@ def _create(env: Any, queue_name: str, given: Mapping[str, Any], fixed: dict[str
         raise _conflict(env, sqs_name, attributes, error) from error
     _forget_url(env, queue_name)
     return url
+
+
+def _check_kind_of_dead_letter_queue(queue_name: str, policy: Any) -> None:
+    target = getattr(policy, "dead_letter_queue_name", None)
+    if isinstance(target, str) and target.endswith(".fifo") != queue_name.endswith(".fifo"):
+        raise ConfigurationError(
+            f"the dead-letter queue of {queue_name!r} cannot be {target!r}: SQS wants both to be FIFO queues, "
+            "or neither"
+        )
 
 
 def _as_sqs_attributes(given: Mapping[str, Any], queue_name: str) -> dict[str, str]:
@@ -216,12 +226,13 @@ def _conflict(
             if not _same_value(existing.get(name), value)
         }
     told = "; ".join(f"{name} is {have!r}, asked for {want!r}" for name, (have, want) in differences.items())
-    return QueueAttributesConflictError(
+    conflict = QueueAttributesConflictError(
         f"queue {sqs_name!r} exists with other attributes: {told or error}. Change them with "
         "SetQueueAttributes, or delete the queue first",
         queue_name=sqs_name,
         differences=differences,
     )
+    return as_both(conflict, error)
 
 
 def _same_value(have: str | None, want: str) -> bool:

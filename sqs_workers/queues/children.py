@@ -12,7 +12,7 @@ from sqs_workers.exceptions import ConfigurationError
 from sqs_workers.worker.result import WorkerResult
 
 if TYPE_CHECKING:
-    from sqs_workers.queues.running import RunOptions
+    from sqs_workers.queues.options import RunOptions
     from sqs_workers.shutdown_policies import ShutdownPolicy
 
 __all__ = ["find_environment", "import_environment", "run_children", "work_queue"]

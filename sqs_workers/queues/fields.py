@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 from sqs_workers.clients import BOTO3, MadeField, memory_clock, pool_of
 from sqs_workers.clock import SYSTEM_CLOCK, Clock
 from sqs_workers.codecs import accepted_content_types, accepted_names
+from sqs_workers.exceptions import ConfigurationError
 from sqs_workers.transport import DeferredTransport, Mode, Transport, open_transport
 
 __all__ = [
@@ -88,6 +89,11 @@ def _read_clock(env: Any) -> Clock:
 
 
 def _write_transport(env: Any, transport: Mode | Transport) -> None:
+    if not isinstance(transport, str) and not hasattr(transport, "receive"):
+        raise ConfigurationError(
+            f"transport of the environment must be 'boto3', 'lean', 'auto' or an object with the methods of "
+            f"sqs_workers.transport.Transport, not {transport!r}"
+        )
     mode = transport if isinstance(transport, str) else _OPENED.get(transport)
     # Opened by open_own_transport(): the clock of the environment is not known yet.
     vars(env)["_transport"] = mode or transport

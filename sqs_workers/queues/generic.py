@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -21,11 +20,12 @@ from sqs_workers.messages import OUTGOING_SINK
 from sqs_workers.outcome import Failed
 from sqs_workers.outgoing import check_attributes, check_id, make_outgoing
 from sqs_workers.processors import as_legacy_result
+from sqs_workers.queues.checks import is_number
+from sqs_workers.queues.control import ReceiptControl
 from sqs_workers.queues.running import WorksQueue
 from sqs_workers.queues.settings import JobSettings, QueueSettings, merge_policies
 from sqs_workers.queues.standins import calls_transport_of, own_url, transport_of
-from sqs_workers.sending import Sender
-from sqs_workers.transport.control import TransportControl
+from sqs_workers.sending import BatchBlock, Sender
 from sqs_workers.transport.protocol import ReceiveOptions
 
 if TYPE_CHECKING:
@@ -190,10 +190,10 @@ class GenericQueue(WorksQueue):
         """
         self.sender.close_batch()
 
-    def add_batch(
-        self, *, flush_on_error: bool = False, pack_groups: bool = False
-    ) -> AbstractContextManager[None]:
-        """Collect what the ``with`` block sends and send it in as few calls as possible; may be nested.
+    def add_batch(self, *, flush_on_error: bool = False, pack_groups: bool = False) -> BatchBlock:
+        """Collect what a ``with`` or ``async with`` block sends, and send it in as few calls as possible.
+
+        May be nested.
 
         The batch belongs to the thread or asyncio task that opens it: others are not held up by it. Calls
         with ten entries, or as many as fit into 1,048,576 bytes, go out while the block runs.
@@ -225,7 +225,7 @@ class GenericQueue(WorksQueue):
         :param wait_seconds: 0 to 20, seconds of long polling.
         :param max_messages: 1 or more; above 10 they come from several receives, as long as each is full.
         """
-        if not 0 <= wait_seconds <= MAX_WAIT_SECONDS:
+        if not is_number(wait_seconds) or not 0 <= wait_seconds <= MAX_WAIT_SECONDS:
             raise ConfigurationError(f"wait_seconds must be 0 to {MAX_WAIT_SECONDS}, not {wait_seconds!r}")
         received: dict[str, Message] = {}
         asked = got = MAX_BATCH_ENTRIES
@@ -242,7 +242,7 @@ class GenericQueue(WorksQueue):
             )
             got = len(messages)
             for message in messages:
-                message.control = TransportControl(self._transport)
+                message.control = ReceiptControl(self._transport)
                 received[message.message_id] = message
         return list(received.values())
 

@@ -16,6 +16,7 @@ from sqs_workers.messages import OUTGOING_SINK, string_attribute
 from sqs_workers.outcome import Failed
 from sqs_workers.outgoing import check_text, make_outgoing
 from sqs_workers.processors import DEFAULT_CONTEXT_VAR, Processor, overrides
+from sqs_workers.queues.checks import check_policies
 from sqs_workers.queues.generic import GenericQueue
 from sqs_workers.queues.results import outcome_of_result
 from sqs_workers.queues.settings import JobSettings, check_common, exception_classes
@@ -124,6 +125,11 @@ class JobQueue(GenericQueue):
             default the stable id of the outbox or else the message id.
         :raises ConfigurationError: ``event_id`` without ``inbox``.
         """
+        if callable(job_name):
+            raise ConfigurationError(
+                f"processor of queue {self.name!r} takes the job's name: "
+                f"@queue.processor({getattr(job_name, '__name__', 'name')!r})"
+            )
         if inbox is None and event_id is not None:
             raise ConfigurationError(f"processor {job_name!r}: event_id= needs inbox=")
 
@@ -163,6 +169,12 @@ class JobQueue(GenericQueue):
         """
         where = f"{self.name}.{job_name}"
         check_common(max_attempts, timeout, where)
+        check_policies({"backoff_policy": backoff_policy, "failure_policy": failure_policy}, where)
+        name: Any = job_name
+        if not isinstance(name, str) or not name:
+            raise ConfigurationError(
+                f"the name of a job of queue {self.name!r} must be text, not {job_name!r}"
+            )
         if not callable(processor):
             raise ConfigurationError(f"the processor of {where} must be a function, not {processor!r}")
         self.refuse_async_batches(processor, where)

@@ -9,8 +9,10 @@ from functools import partial
 from typing import Any
 
 from sqs_workers.batching import NoBatching
-from sqs_workers.exceptions import ConfigurationError, QueueConflictError
+from sqs_workers.codecs import accepted_names
+from sqs_workers.exceptions import ConfigurationError, InvalidQueueNameError, QueueConflictError
 from sqs_workers.outgoing import check_queue_name
+from sqs_workers.queues.checks import check_middleware, check_policies
 from sqs_workers.queues.generic import GenericQueue
 from sqs_workers.queues.job_queue import JobQueue
 from sqs_workers.queues.settings import QueueSettings, check_common, exception_classes, same
@@ -80,6 +82,17 @@ class QueueRegistry:
     ) -> Any:
         if queue_url is None:
             check_queue_name(self._env.get_sqs_queue_name(name))
+        elif not isinstance(queue_url, str):
+            raise ConfigurationError(f"queue_url of queue {name!r} must be text, not {queue_url!r}")
+        if not isinstance(name, str):
+            raise InvalidQueueNameError(f"the name of a queue must be text, not {name!r}")
+        if maker is not None and not callable(maker):
+            raise ConfigurationError(
+                f"queue_maker of queue {name!r} must be a class or a function, not {maker!r}"
+            )
+        where = f"queue {name!r}"
+        check_policies({"batching_policy": batching_policy, "backoff_policy": backoff_policy}, where)
+        check_policies(settings, where)
         checked = self._settings(name, settings)
         queue = (JobQueue if maker is None else maker)(
             env=self._env,
@@ -109,8 +122,8 @@ class QueueRegistry:
             max_attempts=settings.get("max_attempts"),
             timeout=settings.get("timeout"),
             permanent_errors=exception_classes(settings.get("permanent_errors") or (), f"queue {name!r}"),
-            middleware=tuple(settings.get("middleware") or ()),
-            accept=None if accept is None else frozenset([accept] if isinstance(accept, str) else accept),
+            middleware=check_middleware(settings.get("middleware") or (), f"queue {name!r}"),
+            accept=None if accept is None else accepted_names(accept),
         )
 
     def _conflicts(

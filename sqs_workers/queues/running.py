@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any
 
-from typing_extensions import NotRequired, Unpack
+from typing_extensions import Unpack
 
 from sqs_workers.exceptions import ConfigurationError, QueueNotFoundError
-from sqs_workers.limits import MAX_VISIBILITY_TIMEOUT, MAX_WAIT_SECONDS
+from sqs_workers.queues.checks import check_policy
+from sqs_workers.queues.options import ProcessOptions, RunOptions, split_options
 from sqs_workers.shutdown_policies import NEVER_SHUTDOWN, ShutdownPolicy
 from sqs_workers.signatures import is_async_callable
 from sqs_workers.transport import DeferredTransport
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sqs_workers.transport import Transport
     from sqs_workers.worker import Worker, WorkerResult
 
-__all__ = ["ProcessOptions", "RunOptions", "WorksQueue"]
+__all__ = ["WorksQueue"]
 
 logger = logging.getLogger("sqs_workers.queue")
 
@@ -34,102 +34,6 @@ _FACTS_SECONDS = 60.0
 
 # What the library itself reads; whoever needs more gets all of them.
 SYSTEM_ATTRIBUTES = ("ApproximateReceiveCount", "MessageGroupId", "SentTimestamp")
-
-
-class ProcessOptions(TypedDict):
-    """Options of ``process_queue`` and ``aprocess_queue``."""
-
-    concurrency: NotRequired[int]
-    """Jobs at once; 1 by default."""
-    processes: NotRequired[int | None]
-    """Run so many processes, each with this concurrency. They are started anew and import the environment."""
-    env_path: NotRequired[str | None]
-    """Where child processes find the environment: ``package.module:name``. Found by itself if the environment
-    is a global variable of an imported module."""
-    executor: NotRequired[Literal["auto", "inline", "threads"]]
-    """``inline`` runs jobs one at a time in the calling thread, ``threads`` in a pool, ``auto`` takes inline
-    for a concurrency of 1. ``async def`` jobs run on an event loop."""
-    shutdown_timeout: NotRequired[float]
-    """Seconds from the request to stop until the worker returns, at most; 30 by default."""
-    heartbeat: NotRequired[float | None]
-    """Seconds between extensions of the visibility of messages in hand; by default a third of the visibility
-    timeout, 0 for none."""
-    visibility_timeout: NotRequired[int | None]
-    """Seconds that a receive hides messages; the queue's own by default."""
-    circuit: NotRequired[Any]
-    """When to pause because of what jobs raise: a ``PauseOn``."""
-    missing: NotRequired[Literal["fail", "wait", "create"]]
-    """If the queue does not exist: ``fail``, ``wait`` for it, or ``create`` it with SQS's defaults."""
-    handle_signals: NotRequired[bool]
-    """Stop on SIGTERM and SIGINT while the worker runs in the main thread; the default."""
-    receivers: NotRequired[int | None]
-    """Receives of the queue under way at once while it is busy."""
-    prefetch: NotRequired[int | None]
-    """Messages held above the free slots at most; half a second of work by default."""
-
-
-def split_options(
-    queue_name: str, wait_second: int, options: ProcessOptions
-) -> tuple[RunOptions, dict[str, Any], str]:
-    """Options of the queue, those of the worker, and what to do if the queue is missing.
-
-    :raises ConfigurationError: an option is not known.
-    """
-    known = ProcessOptions.__annotations__.keys()
-    unknown = options.keys() - known
-    if unknown:
-        raise ConfigurationError(
-            f"process_queue() of queue {queue_name!r} has no option {', '.join(sorted(unknown))}; known "
-            f"are {', '.join(sorted(known))}"
-        )
-    given: dict[str, Any] = dict(options)
-    run = RunOptions(
-        wait_second,
-        given.pop("heartbeat", None),
-        given.pop("visibility_timeout", None),
-        given.pop("circuit", None),
-    )
-    missing = given.pop("missing", "fail")
-    given.pop("processes", None)
-    given.pop("env_path", None)
-    return run, given, missing
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """How one queue is received from and held; see :meth:`WorksQueue.process_queue`."""
-
-    wait_seconds: int = 10
-    heartbeat: float | None = None
-    visibility_timeout: int | None = None
-    circuit: Any = None
-    weight: int = 1
-
-    def check(self, queue_name: str) -> None:
-        """Refuse options that cannot work.
-
-        :raises ConfigurationError: says what to do.
-        """
-        wait: Any = self.wait_seconds
-        if isinstance(wait, bool) or not 0 <= wait <= MAX_WAIT_SECONDS:
-            raise ConfigurationError(
-                f"wait_second of queue {queue_name!r} must be 0 to {MAX_WAIT_SECONDS}, not "
-                f"{self.wait_seconds!r}"
-            )
-        if self.heartbeat is not None and not self.heartbeat >= 0:
-            raise ConfigurationError(
-                f"heartbeat of queue {queue_name!r} must be 0 (none) or more seconds, not {self.heartbeat!r}"
-            )
-        if self.visibility_timeout is not None and not 0 <= self.visibility_timeout <= MAX_VISIBILITY_TIMEOUT:
-            raise ConfigurationError(
-                f"visibility_timeout of queue {queue_name!r} must be 0 to {MAX_VISIBILITY_TIMEOUT} "
-                f"seconds, not {self.visibility_timeout!r}"
-            )
-        weight: Any = self.weight
-        if isinstance(weight, bool) or not isinstance(weight, int) or weight < 1:
-            raise ConfigurationError(
-                f"the weight of queue {queue_name!r} must be 1 or more, not {self.weight!r}"
-            )
 
 
 class WorksQueue:
@@ -180,6 +84,7 @@ class WorksQueue:
         :raises QueueNotFoundError: the queue does not exist.
         """
         run, worker_options, missing = split_options(self.name, wait_second, options)
+        check_policy("shutdown_policy", shutdown_policy, f"queue {self.name!r}")
         processes = options.get("processes")
         if processes is not None:
             from sqs_workers.queues.children import run_children
@@ -217,6 +122,7 @@ class WorksQueue:
                 "aprocess_queue() runs in this process: use process_queue(processes=...)"
             )
         run, worker_options, missing = split_options(self.name, wait_second, options)
+        check_policy("shutdown_policy", shutdown_policy, f"queue {self.name!r}")
         worker_options["handle_signals"] = False
         worker = self.worker(run, shutdown_policy=shutdown_policy, **worker_options)
         return await run_beside_loop(worker, lambda: self.ensure_exists(missing))

@@ -65,7 +65,9 @@ def check_common(max_attempts: Any, timeout: Any, where: str) -> None:
         raise ConfigurationError(
             f"max_attempts of {where} must be an integer of 1 or more, not {max_attempts!r}"
         )
-    if timeout is not None and (isinstance(timeout, bool) or not timeout > 0):
+    if timeout is not None and (
+        isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0
+    ):
         raise ConfigurationError(f"timeout of {where} must be more than 0 seconds, not {timeout!r}")
 
 

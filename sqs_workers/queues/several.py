@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sqs_workers.exceptions import ConfigurationError
-from sqs_workers.queues.running import RunOptions
+from sqs_workers.queues.options import RunOptions
 from sqs_workers.queues.standins import joint_transport
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ class Boto3Transport:
 
     def send(self, queue_url: str, message: OutgoingMessage) -> str:
         answer = self._get_client().send_message(QueueUrl=queue_url, **message.to_request())
-        message_id: str = answer["MessageId"]
+        message_id: str = answer.get("MessageId", "")
         return message_id
 
     def send_batch(self, queue_url: str, messages: Sequence[OutgoingMessage]) -> list[SendResult]:

@@ -6,8 +6,13 @@ Works on any exception by its class name and error code, so that botocore need n
 from __future__ import annotations
 
 from enum import Enum
+from typing import Any, TypeVar, cast
 
-__all__ = ["ErrorKind", "classify", "error_code"]
+from sqs_workers.exceptions import InvalidMessageError, QueueNotFoundError, SendError, SQSError
+
+__all__ = ["ErrorKind", "as_both", "classify", "error_code", "explain_send_error"]
+
+SQSErrorT = TypeVar("SQSErrorT", bound=SQSError)
 
 
 class ErrorKind(str, Enum):
@@ -172,6 +177,62 @@ def error_code(error: BaseException) -> str:
         if code:
             return str(code)
     return type(error).__name__
+
+
+def as_both(error: SQSErrorT, cause: BaseException) -> SQSErrorT:
+    """``error``, as an instance of botocore's class of ``cause``, too, with its ``response``.
+
+    So that ``except ClientError`` and ``except client.exceptions.QueueDoesNotExist`` go on catching it.
+    """
+    response = getattr(cause, "response", None)
+    if not isinstance(response, dict) or not isinstance(cause, Exception):
+        return error
+    classes = type(error), type(cause)
+    cls = _BOTH.get(classes) or _BOTH.setdefault(classes, _class_of_both(*classes))
+    both = cls.__new__(cls)
+    both.args = error.args
+    vars(both).update(vars(error))
+    vars(both).update(response=response, operation_name=getattr(cause, "operation_name", ""))
+    return cast("SQSErrorT", both)
+
+
+_BOTH: dict[tuple[type, type], Any] = {}
+
+
+def _class_of_both(ours: type[SQSError], theirs: type[Exception]) -> Any:
+    def as_ours(self: Any) -> Any:
+        # Other processes need not know botocore's class, which is made at run time.
+        return _rebuild, (ours, self.args, {k: v for k, v in vars(self).items() if k != "response"})
+
+    return type(ours.__name__, (ours, theirs), {"__module__": ours.__module__, "__reduce__": as_ours})
+
+
+def _rebuild(ours: type[SQSError], args: Any, attributes: dict[str, Any]) -> SQSError:
+    error = ours.__new__(ours)
+    error.args = args
+    vars(error).update(attributes)
+    return error
+
+
+def explain_send_error(error: Exception, queue_name: str, job_name: str) -> Exception:
+    """An error of sending one message, with the names of queue and job where SQS says that they are at fault."""
+    kind = classify(error)
+    what = f"job {job_name!r}" if job_name else "a message"
+    if kind is ErrorKind.DENIED:
+        explained: SQSError = SendError(
+            f"these credentials may not send {what} to queue {queue_name!r} ({error}); allow sqs:SendMessage, "
+            "and kms:GenerateDataKey and kms:Decrypt if the queue is encrypted"
+        )
+    elif kind is ErrorKind.MISSING:
+        explained = QueueNotFoundError(
+            f"queue {queue_name!r} does not exist any more, or its queue_url is wrong ({error})",
+            queue_name=queue_name,
+        )
+    elif kind is ErrorKind.INVALID and isinstance(getattr(error, "response", None), dict):
+        explained = InvalidMessageError(f"SQS refused {what} for queue {queue_name!r} ({error})")
+    else:
+        return error
+    return as_both(explained, error)
 
 
 def classify(error: BaseException) -> ErrorKind:

@@ -286,6 +286,10 @@ class Poller:
         with engine.lock:
             state.counts.poll_errors += 1
             state.hot = False
+            stopping = engine.stopping
+        if stopping:
+            # The last poll of a worker that has stopped: there is no next try to tell of.
+            return delay
         logger.warning(
             "Receiving from queue %s failed (%s, %s); next try in %.1f s",
             state.name,

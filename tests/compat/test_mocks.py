@@ -7,9 +7,10 @@ from unittest import mock
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 from botocore.stub import ANY, Stubber
 
-from sqs_workers import JobQueue, MemorySession, SQSEnv, create_standard_queue
+from sqs_workers import JobQueue, MemorySession, SQSEnv, create_standard_queue, delete_queue
 from sqs_workers.memory_sqs import MemoryAWS
 from sqs_workers.queue import SQSBatchError
 from sqs_workers.shutdown_policies import MaxTasksShutdown
@@ -311,3 +312,19 @@ def test_the_client_of_a_resource_given_alone_is_used(aws: Any) -> None:
     queue.add_job("job")
     assert "eu-west-1" in queue.get_queue().url
     assert queue.process_batch().succeeded_count() == 1
+
+
+def test_a_missing_queue_is_caught_as_botocores_error(aws: Any) -> None:
+    env = SQSEnv(aws)
+    with pytest.raises(ClientError) as caught:
+        env.queue("nowhere").add_job("job")
+    assert caught.value.response["Error"]["Code"] == "AWS.SimpleQueueService.NonExistentQueue"
+    with pytest.raises(ClientError):
+        delete_queue(env, "nowhere")
+
+
+def test_a_queue_with_other_attributes_is_caught_as_botocores_error(aws: Any) -> None:
+    env = SQSEnv(aws)
+    create_standard_queue(env, "emails", visibility_timeout=10)
+    with pytest.raises(ClientError):
+        create_standard_queue(env, "emails", visibility_timeout=20)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -196,3 +198,34 @@ def test_env_processor_takes_context_arguments_by_position(sqs: SQSEnv) -> None:
         job.delay(2)
     sqs.queue("emails").process_batch()
     assert seen == [(2, {"a": 1})]
+
+
+def test_a_queue_may_have_an_add_batch_of_its_own(sqs: SQSEnv) -> None:
+    class Counting(JobQueue):
+        batches = 0
+
+        @contextmanager
+        def add_batch(self) -> Iterator[None]:
+            self.batches += 1
+            with super().add_batch():
+                yield
+
+    queue = sqs.queue("emails", Counting)
+    task = queue.processor("job")(lambda n: None)
+    with task.batch():
+        task.delay(n=1)
+    assert queue.batches == 1
+    assert len(queue.get_raw_messages(0)) == 1
+
+
+def test_add_batch_decorates_a_function(sqs: SQSEnv) -> None:
+    queue = sqs.queue("emails")
+
+    @queue.add_batch()
+    def send_two() -> None:
+        queue.add_job("job", n=1)
+        assert queue.add_job("job", n=2) is None
+
+    send_two()
+    send_two()
+    assert queue.drain_queue() == 4

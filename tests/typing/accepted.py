@@ -4,10 +4,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from typing import Any
+
 from typing_extensions import Unpack, assert_type
 
-from sqs_workers import SQSEnv
+from sqs_workers import Job, JobQueue, MemorySession, Processor, SQSEnv
 from sqs_workers.async_task import AsyncTaskDelayArgs, BakedAsyncTask
+from sqs_workers.batching import BatchMessages
+from sqs_workers.clock import ManualClock
+from sqs_workers.middleware import Both
+from sqs_workers.transport import Transport
 
 env = SQSEnv(codec="json")
 queue = env.queue("emails")
@@ -26,6 +33,58 @@ def with_options(to: str, **_options: Unpack[AsyncTaskDelayArgs]) -> None:
 @env.processor("emails", "fetch")
 async def fetch(url: str) -> bytes:
     return url.encode()
+
+
+bulk = env.queue("bulk", batching_policy=BatchMessages(50, wait_seconds=2))
+
+
+@bulk.processor("store")
+def store(messages: list[dict[str, Any]]) -> int:
+    return len(messages)
+
+
+class OwnQueue(JobQueue):
+    pass
+
+
+class OwnProcessor(Processor):
+    def process(self, job_kwargs: dict[str, Any], job_context: Any) -> Any:
+        return super().process(job_kwargs, job_context)
+
+
+def timed(job: Job, call_next: Callable[[Job], Any]) -> Any:
+    return call_next(job)
+
+
+async def atimed(job: Job, call_next: Callable[[Job], Awaitable[Any]]) -> Any:
+    return await call_next(job)
+
+
+def an_environment() -> SQSEnv:
+    made = SQSEnv(
+        MemorySession(),
+        codec="json",
+        processor_maker=OwnProcessor,
+        accept=["json"],
+        transport="auto",
+        clock=ManualClock(),
+        middleware=[timed, Both(timed, atimed)],
+    )
+    assert_type(made.accept, frozenset[str])
+    assert_type(made.transport, Transport)
+    assert_type(made.queue("own", OwnQueue), OwnQueue)
+    return made
+
+
+def sends_to_a_handler_of_lists() -> None:
+    store.delay(page=1)
+
+
+async def sends_a_batch_from_asyncio() -> None:
+    async with send_email.batch():
+        await send_email.adelay("x", "y")
+    async with queue.add_batch():
+        await send_email.adelay("x", "y")
 
 
 def sends() -> None:
