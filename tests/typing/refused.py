@@ -84,4 +84,5 @@ def a_processor_name_is_a_string() -> None:
 def an_environment_checks_its_arguments() -> None:
     SQSEnv(codec=5)  # E: arg-type
     SQSEnv(unknown=1)  # E: call-arg
+    SQSEnv(transport="fast")  # E: arg-type
     env.queue(5)  # E: call-overload, arg-type
