@@ -97,7 +97,9 @@ class TaskQueue(Protocol):
         """The message of a job, checked and not sent."""
         ...
 
-    def add_batch(self, *, flush_on_error: bool = False) -> AbstractContextManager[None]:
+    def add_batch(
+        self, *, flush_on_error: bool = False, pack_groups: bool = False
+    ) -> AbstractContextManager[None]:
         """Collect the jobs of a ``with`` block."""
         ...
 
@@ -156,13 +158,17 @@ class AsyncTask(Generic[P, R]):
             return cast("Callable[..., R]", self.processor)([kwargs])
         return self.processor(*args, **kwargs)
 
-    def batch(self, *, flush_on_error: bool = False) -> AbstractContextManager[None]:
+    def batch(
+        self, *, flush_on_error: bool = False, pack_groups: bool = False
+    ) -> AbstractContextManager[None]:
         """Collect the jobs that a ``with`` block adds to the queue and send them in as few calls as possible.
 
         :param flush_on_error: also send what still waits when the block raised; by default it is forgotten.
+        :param pack_groups: on a FIFO queue, let a call carry several messages of a group: fewer calls, but
+            their order is lost if SQS refuses one of them and takes the next.
         :raises SQSBatchError: with every job that SQS did not take.
         """
-        return self._target.add_batch(flush_on_error=flush_on_error)
+        return self._target.add_batch(flush_on_error=flush_on_error, pack_groups=pack_groups)
 
     def delay(self, /, *args: P.args, **kwargs: P.kwargs) -> str | None:
         """Put a job on the queue.

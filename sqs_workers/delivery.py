@@ -150,7 +150,7 @@ class Packer:
     SQS may take some entries of a call and refuse others. On a FIFO queue a call therefore carries one
     message of each group, so that none can overtake an earlier one that failed.
 
-    :param fifo: keep the order of groups.
+    :param fifo: carry at most one message of each group in a call.
     """
 
     fifo: bool = False

@@ -112,11 +112,15 @@ class Sender:
         else:
             self._of_task[task] = batch
 
-    def open_batch(self) -> None:
-        """Open a batch, or one more level of the open one."""
+    def open_batch(self, *, pack_groups: bool = False) -> None:
+        """Open a batch, or one more level of the open one.
+
+        :param pack_groups: let a call to a FIFO queue carry several messages of a group; the outermost level
+            decides.
+        """
         batch = self.current_batch()
         if batch is None:
-            batch = Batch(self)
+            batch = Batch(self, pack_groups=pack_groups)
             self._set_current(batch)
         batch.marks.append(batch.added)
 
@@ -137,13 +141,14 @@ class Sender:
             batch.finish()
 
     @contextmanager
-    def batch(self, *, flush_on_error: bool = False) -> Iterator[None]:
+    def batch(self, *, flush_on_error: bool = False, pack_groups: bool = False) -> Iterator[None]:
         """Collect the messages of the ``with`` block and send them in as few calls as possible.
 
         :param flush_on_error: also send what still waits when the block raised; by default it is forgotten.
+        :param pack_groups: let a call to a FIFO queue carry several messages of a group.
         :raises SQSBatchError: with every message that SQS did not take, if the block itself did not raise.
         """
-        self.open_batch()
+        self.open_batch(pack_groups=pack_groups)
         try:
             yield
         except BaseException as error:
@@ -170,12 +175,12 @@ class Batch:
     :ivar added: how many messages were added.
     """
 
-    def __init__(self, sender: Sender) -> None:
+    def __init__(self, sender: Sender, *, pack_groups: bool = False) -> None:
         self.pid = os.getpid()
         self.marks: list[int] = []
         self.added = 0
         self._sender = sender
-        self._packer = Packer(sender.fifo)
+        self._packer = Packer(sender.fifo and not pack_groups)
         self._unsent: list[Unsent] = []
         self._blocked_groups: set[str | None] = set()
         self._executor: ThreadPoolExecutor | None = None

@@ -110,6 +110,10 @@ class _FirstEmptyPoll(threading.local):
         idle, self.is_idle = self.is_idle, False
         return idle
 
+    def __reduce__(self) -> tuple[type[_FirstEmptyPoll], tuple[()]]:
+        # A copy in another process begins anew.
+        return _FirstEmptyPoll, ()
+
     def __repr__(self) -> str:
         return "IdleShutdown(0)"
 

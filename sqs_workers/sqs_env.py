@@ -359,9 +359,10 @@ class SQSEnv:
         :param options: as for :class:`sqs_workers.worker.Worker`.
         :raises ConfigurationError: an option out of range, or options that exclude each other.
         """
-        from sqs_workers.queues.several import sources_of
+        from sqs_workers.queues.several import check_worker_options, sources_of
         from sqs_workers.worker import Worker
 
+        check_worker_options(options)
         if isinstance(queues, str):
             queues = [queues]
         sources = sources_of(

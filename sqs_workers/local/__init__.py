@@ -20,13 +20,6 @@ __all__ = ["KINDS", "FaultPlan", "FaultRule", "LocalServer"]
 def __getattr__(name: str) -> type[LocalServer]:
     if name != "LocalServer":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        from sqs_workers.local.server import LocalServer
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != "aiohttp":
-            raise
-        raise ModuleNotFoundError(
-            "The local SQS endpoint needs aiohttp, which is not installed: pip install 'sqs-workers[local]'",
-            name=error.name,
-        ) from error
+    from sqs_workers.local.server import LocalServer
+
     return LocalServer

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from sqs_workers.exceptions import MissingExtraError
 from sqs_workers.local.rules import FaultPlan
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         # Names the extra if it is missing.
         from sqs_workers.local import LocalServer  # noqa: F401
-    except ModuleNotFoundError as error:
+    except MissingExtraError as error:
         print(error, file=sys.stderr)
         return 2
     from sqs_workers.local.backend import Backend

@@ -10,8 +10,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from aiohttp import web
-
+from sqs_workers.local.http import web
 from sqs_workers.local.rules import FaultRule
 
 if TYPE_CHECKING:

@@ -8,11 +8,10 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from aiohttp import web
-
 from sqs_workers.local.backend import Backend
 from sqs_workers.local.control import Control
 from sqs_workers.local.faulty import answer_half, drop_connection, failed_entries, refusal
+from sqs_workers.local.http import web
 from sqs_workers.local.query import QueryWire
 from sqs_workers.local.rules import FaultPlan, FaultRule
 from sqs_workers.local.stats import Stats

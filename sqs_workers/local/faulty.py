@@ -7,8 +7,7 @@ import socket
 import struct
 from typing import Any
 
-from aiohttp import web
-
+from sqs_workers.local.http import web
 from sqs_workers.local.rules import FaultRule
 from sqs_workers.local.wire import Refusal
 

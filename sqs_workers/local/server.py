@@ -9,10 +9,9 @@ from collections.abc import Coroutine, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from aiohttp import web
-
 from sqs_workers.local.backend import Backend
 from sqs_workers.local.endpoint import Endpoint
+from sqs_workers.local.http import web
 from sqs_workers.local.rules import FaultPlan, FaultRule
 from sqs_workers.local.stats import Stats
 

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import pickle
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from sqs_workers.exceptions import ConfigurationError
-from sqs_workers.shutdown_policies import (
-    ASAP_SHUTDOWN,
-    NEVER_SHUTDOWN,
-    AndShutdown,
-    IdleShutdown,
-    MaxTasksShutdown,
-    NeverShutdown,
-    OrShutdown,
-    ShutdownPolicy,
-)
 from sqs_workers.worker.result import WorkerResult
 
 if TYPE_CHECKING:
     from sqs_workers.queues.running import RunOptions
+    from sqs_workers.shutdown_policies import ShutdownPolicy
 
 __all__ = ["find_environment", "import_environment", "run_children", "work_queue"]
 
@@ -47,8 +40,6 @@ def run_children(
         raise ConfigurationError(
             f"env_path {path!r} is another environment than that of queue {queue.name!r}"
         )
-    if options.circuit is not None:
-        raise ConfigurationError("circuit= cannot be handed to child processes: run one process for each")
     from sqs_workers.worker.processes import run_processes
 
     child_options = {
@@ -62,7 +53,7 @@ def run_children(
         {
             "env_path": path,
             "queue_name": queue.name,
-            "policy": _policy_as_data(shutdown_policy),
+            "policies": _as_text(shutdown_policy, options.circuit),
             "options": child_options,
         },
         processes=processes,
@@ -71,44 +62,28 @@ def run_children(
     return WorkerResult("the child processes ended", exit_code=code)
 
 
-def work_queue(env_path: str, queue_name: str, policy: Any, options: dict[str, Any]) -> Any:
+def work_queue(env_path: str, queue_name: str, policies: str, options: dict[str, Any]) -> Any:
     """What a child process does."""
+    # The environment first: it imports the modules in which the policies may be defined.
     queue = import_environment(env_path).queue(queue_name)
-    return queue.process_queue(_policy_from_data(policy), **options)
+    shutdown_policy, circuit = pickle.loads(base64.b64decode(policies))  # noqa: S301 - written by the parent
+    return queue.process_queue(shutdown_policy, circuit=circuit, **options)
 
 
-_COMBINED = {"OrShutdown": OrShutdown, "AndShutdown": AndShutdown}
-_WITH_NUMBER: dict[str, tuple[Any, str]] = {
-    "IdleShutdown": (IdleShutdown, "idle_seconds"),
-    "MaxTasksShutdown": (MaxTasksShutdown, "max_tasks"),
-}
-
-
-def _policy_as_data(policy: Any) -> list[Any]:
-    """A shutdown policy as JSON carries it: each child gets one of its own."""
-    name = type(policy).__name__
-    if isinstance(policy, NeverShutdown):
-        return ["NeverShutdown"]
-    if policy is ASAP_SHUTDOWN:
-        return ["IdleShutdown", 0]
-    if name in _WITH_NUMBER and type(policy) is _WITH_NUMBER[name][0]:
-        return [name, getattr(policy, _WITH_NUMBER[name][1])]
-    if name in _COMBINED and type(policy) is _COMBINED[name]:
-        return [name, *map(_policy_as_data, policy.policies)]
-    raise ConfigurationError(
-        f"the shutdown policy {policy!r} cannot be handed to child processes: take one of the library's"
-    )
-
-
-def _policy_from_data(data: list[Any]) -> ShutdownPolicy:
-    name, *arguments = data
-    if name == "NeverShutdown":
-        return NEVER_SHUTDOWN
-    if name in _COMBINED:
-        combined: Any = _COMBINED[name](*map(_policy_from_data, arguments))
-        return cast("ShutdownPolicy", combined)
-    made: ShutdownPolicy = _WITH_NUMBER[name][0](*arguments)
-    return made
+def _as_text(shutdown_policy: ShutdownPolicy, circuit: Any) -> str:
+    """The policies for a child, each of which gets its own copies."""
+    try:
+        pickled = pickle.dumps((shutdown_policy, circuit))
+    except Exception as error:
+        raise ConfigurationError(
+            f"{shutdown_policy!r} and {circuit!r} go to child processes and must be picklable: {error}"
+        ) from error
+    if b"__main__" in pickled:
+        raise ConfigurationError(
+            f"{shutdown_policy!r} and {circuit!r} go to child processes, which cannot import what a script "
+            "itself defines: put the classes and functions that they use into a module"
+        )
+    return base64.b64encode(pickled).decode("ascii")
 
 
 def import_environment(path: str) -> Any:

@@ -154,9 +154,15 @@ class GenericQueue(WorksQueue):
     def send_messages(self, messages: Iterable[OutgoingMessage]) -> None:
         """Send messages in as few calls as possible; for those of ``SQSBatchError.unsent``, for instance.
 
+        Within the block of an outbox they go there.
+
         :raises SQSBatchError: with those that SQS did not take.
         """
-        self.sender.send_all(messages)
+        if OUTGOING_SINK.get() is None and self.env.route is None:
+            self.sender.send_all(messages)
+        else:
+            for message in messages:
+                self.send_message(message)
 
     def open_add_batch(self) -> None:
         """Collect what this thread or task sends until :meth:`close_add_batch`; may be nested."""
@@ -169,17 +175,23 @@ class GenericQueue(WorksQueue):
         """
         self.sender.close_batch()
 
-    def add_batch(self, *, flush_on_error: bool = False) -> AbstractContextManager[None]:
+    def add_batch(
+        self, *, flush_on_error: bool = False, pack_groups: bool = False
+    ) -> AbstractContextManager[None]:
         """Collect what the ``with`` block sends and send it in as few calls as possible; may be nested.
 
         The batch belongs to the thread or asyncio task that opens it: others are not held up by it. Calls
         with ten entries, or as many as fit into 1,048,576 bytes, go out while the block runs.
 
         :param flush_on_error: also send what still waits when the block raised; by default it is forgotten.
+        :param pack_groups: on a FIFO queue, let a call carry several messages of a group. SQS may take some
+            entries of a call and refuse others; by default a call therefore has one message of each group, so
+            that none overtakes an earlier one. ``True`` makes up to ten times fewer calls for a single group
+            and gives up its order in that rare case.
         :raises SQSBatchError: with every job that SQS did not take, ready to be sent again by
             :meth:`send_messages`.
         """
-        return self.sender.batch(flush_on_error=flush_on_error)
+        return self.sender.batch(flush_on_error=flush_on_error, pack_groups=pack_groups)
 
     def _outgoing(
         self, body: Any, attributes: Mapping[str, Mapping[str, Any]], what: str, **options: Any

@@ -28,6 +28,9 @@ logger = logging.getLogger("sqs_workers.queue")
 MISSING_QUEUE_WAIT = 5.0
 """Seconds between two looks for a queue that does not exist yet (``missing="wait"``)."""
 
+_FACTS_SECONDS = 60.0
+"""How long ``process_batch`` believes what it has read of the queue's attributes."""
+
 # What the library itself reads; whoever needs more gets all of them.
 SYSTEM_ATTRIBUTES = ("ApproximateReceiveCount", "MessageGroupId", "SentTimestamp")
 
@@ -325,13 +328,18 @@ class WorksQueue:
         options.check(self.name)
         self._check_middleware()
         self.env.warn_about_pickle()
-        return process_once(
-            self.source(options),
-            self.env.transport,
-            wait_seconds=int(wait_seconds),
-            clock=self.env.clock,
-            hooks=self.env.hooks,
+        clock = self.env.clock
+        source = self.source(options)
+        read_at, *known = self.__dict__.get("_queue_facts", (float("-inf"), None, None))
+        if clock.monotonic() - read_at < _FACTS_SECONDS:
+            source.known_visibility, source.known_max_receives = known
+        else:
+            read_at = clock.monotonic()
+        result = process_once(
+            source, self.env.transport, wait_seconds=int(wait_seconds), clock=clock, hooks=self.env.hooks
         )
+        self.__dict__["_queue_facts"] = read_at, source.known_visibility, source.known_max_receives
+        return result
 
     def _process_by_own_batches(self, shutdown_policy: ShutdownPolicy, wait_second: int) -> None:
         """For subclasses that override ``process_batch``: call it until the policy says stop."""

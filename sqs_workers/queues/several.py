@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sqs_workers.exceptions import ConfigurationError
@@ -11,7 +11,27 @@ from sqs_workers.queues.running import RunOptions
 if TYPE_CHECKING:
     from sqs_workers.worker.contract import Source
 
-__all__ = ["sources_of"]
+__all__ = ["check_worker_options", "sources_of"]
+
+_OF_QUEUES = ("wait_second", "heartbeat", "visibility_timeout", "circuit")
+_OF_THE_ENVIRONMENT = ("sources", "transport", "clock", "hooks")
+
+
+def check_worker_options(options: Iterable[str]) -> None:
+    """Refuse what a worker does not know.
+
+    :raises ConfigurationError: names it, and what is known.
+    """
+    from inspect import signature
+
+    from sqs_workers.worker import Worker
+
+    known = {*signature(Worker).parameters, *_OF_QUEUES} - set(_OF_THE_ENVIRONMENT)
+    unknown = set(options) - known
+    if unknown:
+        raise ConfigurationError(
+            f"a worker has no option {', '.join(sorted(unknown))}; known are {', '.join(sorted(known))}"
+        )
 
 
 def sources_of(env: Any, queues: Sequence[Any], executor: str, **options: Any) -> list[Source]:

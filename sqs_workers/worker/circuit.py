@@ -25,34 +25,51 @@ class PauseOn:
 
     :param errors: exception classes that say that a dependency is down, for instance
         ``(sqlalchemy.exc.OperationalError,)``.
+    :param when: says of any other exception whether a dependency is down, for instance
+        ``sqs_workers.sql.is_temporary``. Must not block.
     :param failures: failures with such an error in a row that pause the queue; 3 by default.
     :param min_pause: seconds until the first probe; 1 by default. Doubled, with jitter, after each that
         fails.
     :param max_pause: seconds between probes at most; 60 by default.
     :param probe: called without arguments instead of running a job; the dependency is up if it raises nothing
         and does not answer ``False``. ``None``: a single job is the probe.
-    :raises ConfigurationError: no error class, or a number out of range.
+    :raises ConfigurationError: neither errors nor a predicate, or a number out of range.
     """
 
-    errors: tuple[type[BaseException], ...]
+    errors: tuple[type[BaseException], ...] = ()
     failures: int = 3
     min_pause: float = 1.0
     max_pause: float = 60.0
     probe: Callable[[], object] | None = None
+    when: Callable[[BaseException], bool] | None = None
 
     def __post_init__(self) -> None:
         errors: Any = self.errors
         if isinstance(errors, type):
             errors = (errors,)
             object.__setattr__(self, "errors", errors)
-        if not isinstance(errors, tuple) or not errors or not all(_is_error_class(cls) for cls in errors):
+        if not isinstance(errors, tuple) or not all(_is_error_class(cls) for cls in errors):
             raise ConfigurationError(f"PauseOn takes a tuple of exception classes, not {errors!r}")
+        if not errors and self.when is None:
+            raise ConfigurationError("PauseOn needs exception classes (errors=) or a predicate (when=)")
         if self.failures < 1:
             raise ConfigurationError(f"PauseOn: failures is 1 or more, not {self.failures!r}")
         if not 0 < self.min_pause <= self.max_pause:
             raise ConfigurationError(
                 f"PauseOn: min_pause {self.min_pause!r} is above 0 and at most max_pause {self.max_pause!r}"
             )
+
+    def means_down(self, error: BaseException) -> bool:
+        """Whether ``error`` says that a dependency is down. A predicate that raises is logged: it does not."""
+        if isinstance(error, self.errors):
+            return True
+        if self.when is None:
+            return False
+        try:
+            return bool(self.when(error))
+        except Exception:
+            logger.exception("The predicate of PauseOn failed on %s", type(error).__name__)
+            return False
 
     def start(self, clock: Clock) -> Circuit:
         """The state of this policy for one queue of one worker."""
@@ -94,7 +111,7 @@ class Circuit:
 
     def record(self, error: BaseException | None) -> bool:
         """A job has ended, with ``error`` or without; whether that has paused the queue just now."""
-        if error is None or not isinstance(error, self.policy.errors):
+        if error is None or not self.policy.means_down(error):
             self._in_a_row = 0
             self._recovered()
             return False

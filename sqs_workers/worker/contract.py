@@ -110,3 +110,5 @@ class Source:
     message_attributes: Sequence[str] = ("All",)
     known_visibility: int | None = field(default=None, init=False, repr=False)
     """The queue's visibility timeout once the engine has read it: keep a source to spare the request."""
+    known_max_receives: int | None = field(default=None, init=False, repr=False)
+    """``maxReceiveCount`` of the queue's redrive policy, read by the same request; ``None`` without one."""

@@ -122,6 +122,7 @@ class Poller:
         while not self._engine.stopping:
             try:
                 self._state.prepare(self._engine.transport)
+                self._warn_of_single_receive()
                 return True
             except SQSError as error:
                 self._engine.fail(error, f"queue {self._state.name} cannot be used")
@@ -130,6 +131,15 @@ class Poller:
                 delay = self._report(error, delay)
             self._pause(delay)
         return False
+
+    def _warn_of_single_receive(self) -> None:
+        if self._state.received_once_only:
+            logger.warning(
+                "The redrive policy of queue %s has a maxReceiveCount of 1: whatever is given back, at a stop for "
+                "instance, goes to the dead-letter queue. Nothing is received ahead of free slots; take 2 or more",
+                self._state.name,
+                extra={"queue_name": self._state.name},
+            )
 
     def _receive_until_stop(self, first: bool) -> None:
         engine, state = self._engine, self._state

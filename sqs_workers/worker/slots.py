@@ -85,7 +85,7 @@ class Slots:
             return 0
         batch = state.source.batch
         unit = 1 if batch is None else batch.size
-        prefetch = self.prefetch if batch is None else 0
+        prefetch = self.prefetch if batch is None and not state.received_once_only else 0
         held = state.buffer.load(self._allowance) + state.reserved
         free = self.concurrency * unit + prefetch - self._taken(state, unit)
         free -= max(0, backlog - _BACKLOG_ALLOWANCE)

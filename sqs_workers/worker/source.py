@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ __all__ = ["Counts", "SourceState", "check_source"]
 logger = logging.getLogger(__name__)
 
 _VISIBILITY = "VisibilityTimeout"
+_REDRIVE = "RedrivePolicy"
 # Without these, attempts cannot be counted and copies lose their group.
 _NEEDED_ATTRIBUTES = ("ApproximateReceiveCount", "MessageGroupId")
 
@@ -156,7 +158,7 @@ class SourceState:
 
     def _read_visibility(self, transport: Transport) -> int:
         try:
-            answer = transport.get_queue_attributes(self.url, [_VISIBILITY])
+            answer = transport.get_queue_attributes(self.url, [_VISIBILITY, _REDRIVE])
         except Exception as error:
             kind = classify(error)
             if kind is ErrorKind.MISSING:
@@ -175,7 +177,15 @@ class SourceState:
                 extra={"queue_name": self.name},
             )
             return DEFAULT_VISIBILITY_TIMEOUT
+        redrive = answer.get(_REDRIVE)
+        if redrive:
+            self.source.known_max_receives = int(json.loads(redrive).get("maxReceiveCount", 0)) or None
         return int(answer.get(_VISIBILITY, DEFAULT_VISIBILITY_TIMEOUT))
+
+    @property
+    def received_once_only(self) -> bool:
+        """Whether a message that is given back unrun goes to the dead-letter queue: its one receive is used up."""
+        return self.source.known_max_receives == 1
 
     def _set_visibility(self, seconds: int) -> None:
         source = self.source

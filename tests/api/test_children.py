@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import textwrap
@@ -23,6 +24,7 @@ from sqs_workers import (
 from sqs_workers.exceptions import ConfigurationError
 from sqs_workers.queues import children
 from sqs_workers.shutdown_policies import ASAP_SHUTDOWN
+from sqs_workers.worker import PauseOn
 from tests.servers import boto_session
 
 
@@ -32,6 +34,14 @@ def importable(env: SQSEnv, monkeypatch: Any) -> str:
     module.sqs = env  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "an_application", module)
     return "an_application:sqs"
+
+
+class Own(NeverShutdown):
+    """A user's own shutdown policy."""
+
+
+def database_is_down(error: BaseException) -> bool:
+    return isinstance(error, TimeoutError)
 
 
 def test_an_environment_is_found_where_it_is_a_global(env: SQSEnv, importable: str) -> None:
@@ -53,7 +63,7 @@ def test_children_get_what_json_carries(env: SQSEnv, queue: Any, importable: str
     ((target, kwargs, options),) = calls
     assert target == "sqs_workers.queues.children:work_queue"
     assert kwargs["env_path"] == importable
-    assert kwargs["policy"] == ["MaxTasksShutdown", 3]
+    assert json.loads(json.dumps(kwargs)) == kwargs
     assert kwargs["options"] == {
         "wait_second": 5,
         "heartbeat": None,
@@ -72,22 +82,35 @@ def test_children_get_what_json_carries(env: SQSEnv, queue: Any, importable: str
         IdleShutdown(3),
         ASAP_SHUTDOWN,
         OrShutdown(MaxTasksShutdown(2), AndShutdown(IdleShutdown(1), NeverShutdown())),
+        Own(),
     ],
     ids=repr,
 )
-def test_each_child_gets_a_policy_of_its_own(policy: Any) -> None:
-    made = children._policy_from_data(children._policy_as_data(policy))
-    assert repr(made) == repr(policy)
+def test_a_child_is_given_policies_of_its_own(
+    policy: Any, env: SQSEnv, queue: Any, importable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    circuit = PauseOn((ConnectionError,), when=database_is_down)
+    given: list[Any] = []
+    monkeypatch.setattr(
+        type(queue), "process_queue", lambda self, *args, **options: given.append((args, options))
+    )
+
+    children.work_queue(importable, queue.name, children._as_text(policy, circuit), {"concurrency": 2})
+
+    (((made,), options),) = given
+    assert type(made) is type(policy)
+    assert made is not policy
+    assert options == {"concurrency": 2, "circuit": circuit}
 
 
 def test_what_cannot_be_handed_to_children_is_refused(env: SQSEnv, queue: Any, importable: str) -> None:
-    class Own(NeverShutdown.__base__):  # type: ignore[name-defined,misc]
+    class Local(Own):
         pass
 
-    with pytest.raises(ConfigurationError, match="shutdown policy"):
-        queue.process_queue(Own(), processes=2)
-    with pytest.raises(ConfigurationError, match="circuit"):
-        queue.process_queue(processes=2, circuit=object())
+    with pytest.raises(ConfigurationError, match="picklable"):
+        queue.process_queue(Local(), processes=2)
+    with pytest.raises(ConfigurationError, match="picklable"):
+        queue.process_queue(processes=2, circuit=PauseOn(when=lambda error: True))
     with pytest.raises(ConfigurationError, match="another environment"):
         SQSEnv(codec="json").queue("q").process_queue(processes=2, env_path=importable)
 

@@ -258,6 +258,17 @@ def test_f24_when_a_fifo_message_fails_to_the_end_its_group_waits_and_others_go(
     assert [n for n in _numbers(fifo) if n < 100] == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.parametrize(("pack_groups", "calls"), [(False, 20), (True, 2)])
+def test_a_batch_of_one_fifo_group_is_packed_when_asked_for(
+    fifo: Any, faulty: Any, pack_groups: bool, calls: int
+) -> None:
+    with fifo.add_batch(pack_groups=pack_groups):
+        for n in range(20):
+            _add_fifo(fifo, n, "a")
+    assert faulty.calls == calls
+    assert _numbers(fifo) == list(range(20))
+
+
 def test_f41_ten_jobs_of_200_kib_are_packed_by_bytes(queue: Any, faulty: Any) -> None:
     with queue.add_batch():
         for number in range(10):

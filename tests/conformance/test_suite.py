@@ -19,7 +19,7 @@ FEWEST_CASES = 150
 @pytest.fixture(scope="module")
 def cases() -> dict[str, set[str]]:
     """The names of all cases, by backend, as pytest collects them."""
-    options = ["--collect-only", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    options = ["--collect-only", "-q", "-p", "no:cacheprovider", "-n0"]
     files = sorted(str(path) for path in HERE.glob("test_*.py") if path.name != Path(__file__).name)
     found = subprocess.run(
         [sys.executable, "-m", "pytest", *options, *files],

@@ -25,6 +25,13 @@ def any_place(request: pytest.FixtureRequest) -> Iterator[Place]:
         yield opened
 
 
+@pytest.fixture
+def memory(request: pytest.FixtureRequest) -> Iterator[Place]:
+    """In memory alone, for what does not depend on the wire."""
+    with open_place("memory", request) as opened:
+        yield opened
+
+
 @pytest.fixture(params=[LOCAL, LEAN])
 def local(request: pytest.FixtureRequest) -> Iterator[Place]:
     """The local endpoint, for processes of their own."""

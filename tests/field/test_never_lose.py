@@ -69,7 +69,6 @@ def test_f22_a_copy_that_is_never_taken_leaves_the_original(place: Place) -> Non
         worker.worker.stop()
         result = worker.join()
     assert result.exit_code == 3
-    place.faults.clear()
     place.advance(601)
     assert bodies(env, name) == [1]
     assert counts(env, "dead") == (0, 0)

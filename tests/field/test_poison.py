@@ -98,18 +98,18 @@ def test_f28_a_message_without_a_known_job_is_kept_and_not_tried_hot(place: Plac
         assert env.transport.calls["delete_batch"] == 0
 
 
-def test_f28_an_unknown_job_is_left_to_the_redrive_policy(any_place: Place) -> None:
-    env = any_place.env(backoff_policy=ConstantBackoff(1))
+def test_f28_an_unknown_job_is_left_to_the_redrive_policy(place: Place) -> None:
+    env = place.env(backoff_policy=ConstantBackoff(1))
     watch = Watch(env)
-    any_place.standard(env, "dead")
-    name = any_place.standard(env, visibility_timeout=600, redrive_policy=env.redrive_policy("dead", 3))
+    place.standard(env, "dead")
+    name = place.standard(env, visibility_timeout=600, redrive_policy=env.redrive_policy("dead", 3))
     env.queue(name).connect_processor("work", lambda value: None)
     message_id = env.queue(name).add_job("unheard_of", value=1)
     with running(env, name) as worker:
         for attempt in (1, 2, 3):
             watch.wait_for(JobRetried, attempt)
             until(lambda: counts(env, name) == (0, 1), "the message hidden")
-            any_place.after(1.1)
+            place.after(1.1)
         until(lambda: counts(env, "dead") == (1, 0), "the message in the dead-letter queue")
         assert worker.worker.stats().sources[name].failed == 3
     assert [event.receive_count for event in watch.of(JobFailed)] == [1, 2, 3]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -428,3 +429,43 @@ def test_a_relay_that_cannot_work_is_refused() -> None:
     ):
         with pytest.raises(ConfigurationError):
             make()
+
+
+def test_sigterm_ends_a_relay_that_runs_in_the_main_thread(database: Database) -> None:
+    outbox = Outbox(database.engine)
+    hooks = HookRegistry()
+    hooks.add(OutboxSent, lambda event: signal.raise_signal(signal.SIGTERM))
+    before = signal.getsignal(signal.SIGTERM)
+    store(outbox, (FakeTask(), {"n": 1}))
+    Relay(outbox, Sqs(), hooks=hooks).run()
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert outbox.pending() == 0
+
+
+def test_a_relay_in_the_main_thread_may_leave_signals_alone(database: Database) -> None:
+    hooks = HookRegistry()
+    outbox = Outbox(database.engine)
+    relay = Relay(outbox, Sqs(), hooks=hooks)
+    before = signal.getsignal(signal.SIGTERM)
+    seen: list[bool] = []
+    hooks.add(
+        OutboxSent, lambda event: (seen.append(signal.getsignal(signal.SIGTERM) is before), relay.stop())
+    )
+    store(outbox, (FakeTask(), {"n": 1}))
+    relay.run(handle_signals=False)
+    assert seen == [True]
+
+
+def test_a_relay_waits_for_a_database_that_is_gone(database: Database) -> None:
+    if database.kind == "sqlite":
+        pytest.skip("a file does not go away")
+    clock = WaitingClock()
+    hooks = HookRegistry()
+    pauses: list[RelayPaused] = []
+    outbox = Outbox(sa.create_engine(database.url.set(port=1)), clock=clock, notify=False)
+    relay = Relay(outbox, Sqs(), clock=clock, hooks=hooks)
+    hooks.add(RelayPaused, lambda event: (pauses.append(event), relay.stop() if len(pauses) == 4 else None))
+    relay.run()
+    outbox.engine.dispose()
+    assert [event.kind for event in pauses] == ["unavailable"] * 4
+    assert pauses[0].delay < pauses[3].delay

@@ -173,9 +173,32 @@ def test_another_error_does_not_pause_a_queue() -> None:
     assert not result.counts["jobs"].paused
 
 
+def test_a_predicate_says_which_errors_pause_a_queue() -> None:
+    def fail(message: object) -> None:
+        raise RuntimeError("the database is down")
+
+    bench = Bench()
+    bench.queue(VisibilityTimeout="600")
+    bench.send(*(str(number) for number in range(10)))
+    policy = PauseOn(when=lambda error: "database" in str(error), failures=2, min_pause=60)
+    source = bench.source(Handler(fail), circuit=policy)
+    with bench.running(source) as running:
+        bench.wait_for(JobFailed, 2)
+        running.worker.stop()
+        result = running.join()
+    assert result.failed == 2
+
+
+def test_a_predicate_that_raises_pauses_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    policy = PauseOn(when=lambda error: error.no_such_attribute, failures=1)  # type: ignore[attr-defined]
+    assert not policy.means_down(ValueError("x"))
+    assert "PauseOn" in caplog.text
+
+
 @pytest.mark.parametrize(
     "options",
     [
+        {},
         {"errors": ()},
         {"errors": ("OperationalError",)},
         {"errors": (ValueError,), "failures": 0},

@@ -1,0 +1,17 @@
+"""What the command line is built on, or an error that says how to install it."""
+
+from __future__ import annotations
+
+from sqs_workers.exceptions import MissingExtraError
+
+try:
+    import click
+    from rich.console import Console
+    from rich.live import Live
+    from rich.table import Table
+except ModuleNotFoundError as error:
+    raise MissingExtraError(
+        f"the command line needs {error.name!r}, which is not installed: pip install 'sqs-workers[cli]'"
+    ) from None
+
+__all__ = ["Console", "Live", "Table", "click"]

@@ -1,0 +1,65 @@
+"""``init`` and the commands that it prints, as a new user types them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sqs_workers.cli import main
+from tests.servers import free_port
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_commands_that_init_prints_lead_to_rows(tmp_path: Path) -> None:
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    command = tools / "sqs-workers"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m sqs_workers "$@"\n', encoding="utf-8")
+    command.chmod(0o755)
+    (tools / "python").symlink_to(sys.executable)
+    environment = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    wrote = subprocess.run(
+        ["sqs-workers", "init", "demo", "--port", str(free_port())],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
+    steps = wrote.stdout[wrote.stdout.index("  cd demo") :]
+    script = f"set -e\ntrap 'kill $! && wait' EXIT\n{steps}"
+    ran = subprocess.run(
+        ["bash", "-c", script],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    rows = [line for line in ran.stdout.splitlines() if line.startswith("('e-")]
+    assert len(rows) == 3
+    assert "refunded" in rows[0]
+    assert "élève" in rows[1]
+
+
+def test_files_that_are_there_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "handler.py").write_text("mine", encoding="utf-8")
+    assert main(["init", str(tmp_path)]) == 1
+    assert "handler.py" in capsys.readouterr().err
+    assert (tmp_path / "handler.py").read_text() == "mine"
+    assert not (tmp_path / "worker.yaml").exists()
+    assert main(["init", str(tmp_path), "--force"]) == 0
+    assert (tmp_path / "worker.yaml").exists()
+
+
+def test_what_init_writes_is_right(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["init", str(tmp_path / "new")])
+    assert main(["check", str(tmp_path / "new" / "worker.yaml")]) == 0
