@@ -26,23 +26,26 @@ class Contender:
     :param requirements: what ``pip`` installs for it into an environment of its own; empty: it runs
         in the environment of the harness.
     :param distribution: whose version is shown in the report.
+    :param transport: what this library talks through.
     """
 
     name: str
     script: str
     requirements: tuple[str, ...] = ()
     distribution: str = "boto3"
+    transport: str = "boto3"
 
     def environment(self) -> dict[str, str]:
         """The environment variables that let the script find what it may import."""
         paths = [str(SCRIPTS)] if self.requirements else [str(ROOT), str(SCRIPTS)]
-        return {"PYTHONPATH": os.pathsep.join(paths)}
+        return {"PYTHONPATH": os.pathsep.join(paths), "BENCH_TRANSPORT": self.transport}
 
 
 CONTENDERS = {
     contender.name: contender
     for contender in (
         Contender("ours", "run_ours.py"),
+        Contender("ours-lean", "run_ours.py", transport="lean"),
         Contender("raw", "run_raw.py"),
         Contender("raw-tuned", "run_raw_tuned.py"),
         Contender(
@@ -99,7 +102,7 @@ def prepare(contender: Contender, cache: Path) -> str:
 
 def version_of(contender: Contender, python: str) -> str:
     """The version of the distribution that stands for ``contender``."""
-    if contender.name == "ours":
+    if contender.script == "run_ours.py":
         return "this checkout"
     code = f"from importlib.metadata import version; print(version({contender.distribution!r}))"
     done = subprocess.run([python, "-c", code], check=False, capture_output=True, text=True)

@@ -11,7 +11,16 @@ from dataclasses import dataclass, field, replace
 from benchmarks.measure import Bench, Drain, FailedError
 from benchmarks.peers import CONTENDERS
 
-__all__ = ["TARGETS", "Plan", "Result", "Samples"]
+__all__ = [
+    "DRAIN_MESSAGES",
+    "TARGETS",
+    "Plan",
+    "Result",
+    "Samples",
+    "drain_values",
+    "enqueue_in_turns",
+    "take_turns",
+]
 
 TASK_QUEUES = ("celery", "dramatiq", "taskiq")
 
@@ -116,7 +125,7 @@ def take_turns(
             )
 
 
-def _drain_values(drain: Drain) -> dict[str, float]:
+def drain_values(drain: Drain) -> dict[str, float]:
     return {
         "messages/s": drain.rate,
         "CPU s/1,000": drain.cpu,
@@ -128,8 +137,9 @@ def _drain_values(drain: Drain) -> dict[str, float]:
 
 
 # Enough messages for two to four seconds of each.
-_DRAIN_MESSAGES = {
+DRAIN_MESSAGES = {
     "ours": 6000,
+    "ours-lean": 12000,
     "raw": 5000,
     "raw-tuned": 6000,
     "sqs-workers": 1000,
@@ -144,8 +154,8 @@ def t1(bench: Bench, plan: Plan) -> Result:
     result = Result("T1", "Drain, 10 ms a request, concurrency 16, one process")
 
     def measure(name: str) -> dict[str, float]:
-        messages = plan.messages(_DRAIN_MESSAGES[name])
-        return _drain_values(bench.drain(CONTENDERS[name], messages, concurrency=16, latency_ms=10))
+        messages = plan.messages(DRAIN_MESSAGES[name])
+        return drain_values(bench.drain(CONTENDERS[name], messages, concurrency=16, latency_ms=10))
 
     names = ("ours", "raw-tuned", "raw", "sqs-workers", *TASK_QUEUES, "pyqs")
     take_turns(result, plan, names, measure)
@@ -163,8 +173,8 @@ def t2(bench: Bench, plan: Plan) -> Result:
     result = Result("T2", "Drain, 0 ms a request, concurrency 16: CPU")
 
     def measure(name: str) -> dict[str, float]:
-        messages = plan.messages(2 * _DRAIN_MESSAGES[name])
-        return _drain_values(bench.drain(CONTENDERS[name], messages, concurrency=16, latency_ms=0))
+        messages = plan.messages(2 * DRAIN_MESSAGES[name])
+        return drain_values(bench.drain(CONTENDERS[name], messages, concurrency=16, latency_ms=0))
 
     take_turns(result, plan, ("ours", "raw-tuned", "sqs-workers"), measure)
     result.judge_ratio("CPU of raw-tuned, at most 1.2", "CPU s/1,000", "ours", "raw-tuned", most=1.2)
@@ -179,7 +189,7 @@ def t3(bench: Bench, plan: Plan) -> Result:
     def measure(name: str) -> dict[str, float]:
         messages = plan.messages(share[name])
         drained = bench.drain(CONTENDERS[name], messages, concurrency=32, latency_ms=10, job_ms=50)
-        return _drain_values(drained)
+        return drain_values(drained)
 
     take_turns(result, plan, tuple(share), measure)
     if "ours" in result.samples:
@@ -188,7 +198,7 @@ def t3(bench: Bench, plan: Plan) -> Result:
     return result
 
 
-def _enqueue(
+def enqueue_in_turns(
     bench: Bench, plan: Plan, result: Result, names: tuple[str, ...], role: str, count: int, ms: float
 ) -> None:
     def measure(name: str) -> dict[str, float]:
@@ -214,7 +224,7 @@ def _enqueue(
 
 def t4(bench: Bench, plan: Plan) -> Result:
     result = Result("T4", "Enqueue in batches, 10 ms a request")
-    _enqueue(bench, plan, result, ("ours", "raw", "sqs-workers", "taskiq"), "enqueue_batch", 2000, 10)
+    enqueue_in_turns(bench, plan, result, ("ours", "raw", "sqs-workers", "taskiq"), "enqueue_batch", 2000, 10)
     result.judge_ratio("jobs/s of sqs-workers, at least 3", "jobs/s", "ours", "sqs-workers", least=3)
     return result
 
@@ -222,7 +232,7 @@ def t4(bench: Bench, plan: Plan) -> Result:
 def t5(bench: Bench, plan: Plan) -> Result:
     result = Result("T5", "Enqueue one by one, 0 ms a request: CPU")
     names = ("ours", "raw", "sqs-workers", *TASK_QUEUES, "pyqs")
-    _enqueue(bench, plan, result, names, "enqueue", 1000, 0)
+    enqueue_in_turns(bench, plan, result, names, "enqueue", 1000, 0)
     result.judge_ratio("CPU of the raw client, at most 1.1", "CPU s/1,000", "ours", "raw", most=1.1)
     return result
 

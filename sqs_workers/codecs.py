@@ -87,7 +87,7 @@ class JSONCodec:
         :raises SerializationError: names the argument.
         """
         try:
-            text = json.dumps(message, allow_nan=False)
+            text = _encode(message)
             _check_keys(message, "")
         except (TypeError, ValueError, RecursionError) as error:
             raise _refusal("json", message, error, _json_fault) from error
@@ -135,6 +135,10 @@ class PickleCompatCodec(PickleCodec):
     """Pickle with protocol 2."""
 
     protocol = PICKLE_PY2_COMPAT_PROTO
+
+
+# json.dumps with an option makes an encoder for each call.
+_encode = json.JSONEncoder(allow_nan=False).encode
 
 
 def _check_keys(value: Any, path: str) -> None:

@@ -162,12 +162,16 @@ class OutgoingMessage:
     @cached_property
     def size(self) -> int:
         """Bytes that SQS counts: the body and the names, types and values of attributes, in UTF-8."""
-        total = _utf8_length(self.body)
+        # Joined, because asking ten texts for their length costs most of sending a message.
+        texts = [self.body]
+        binary = 0
         for name, attribute in self.attributes.items():
-            total += _utf8_length(name) + _utf8_length(attribute["DataType"])
             value = attribute.get("StringValue")
-            total += _utf8_length(value) if value is not None else len(attribute["BinaryValue"])
-        return total
+            if value is None:
+                binary += len(attribute["BinaryValue"])
+                value = ""
+            texts += (name, attribute["DataType"], value)
+        return _utf8_length("".join(texts)) + binary
 
     def to_request(self) -> dict[str, Any]:
         """Parameters of ``SendMessage``, or an entry of ``SendMessageBatch`` but for its ``Id``."""

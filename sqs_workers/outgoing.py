@@ -25,6 +25,7 @@ __all__ = [
     "check_queue_name",
     "check_size",
     "check_text",
+    "is_plain",
     "make_outgoing",
 ]
 
@@ -148,6 +149,11 @@ def check_attributes(attributes: Mapping[Any, Mapping[str, Any]], where: str) ->
             check_text(f"attribute {name!r} of {where}", attribute.get("StringValue"))
 
 
+def is_plain(text: Any) -> bool:
+    """Whether ``text`` is what :func:`check_text` takes at a glance: printable ASCII."""
+    return type(text) is str and text.isascii() and text.isprintable() and text != ""
+
+
 def check_size(message: OutgoingMessage, where: str) -> None:
     """Refuse a message above the limit of SQS.
 
@@ -179,7 +185,8 @@ def make_outgoing(
     :param where: what the message is, for errors: ``job 'send_email' for queue 'emails'``.
     :raises InvalidMessageError: SQS would refuse it.
     """
-    check_text(f"the body of {where}", body)
+    if not is_plain(body):
+        check_text(f"the body of {where}", body)
     delay = check_delay(delay_seconds, fifo=fifo, where=where)
     if deduplication_id is not None:
         if not fifo:

@@ -16,7 +16,8 @@ from sqs_workers.failure_policies import DeadLetter, Discard, Leave, Release
 from sqs_workers.hooks import JobDiscarded, JobFailed
 from tests.worlds import World, counts, open_world
 
-WIRE = [pytest.param(kind, marks=pytest.mark.wire) for kind in ("local_endpoint", "ministack_endpoint")]
+SERVERS = ("local_endpoint", "ministack_endpoint")
+WIRE = [pytest.param(f"{by}{server}", marks=pytest.mark.wire) for server in SERVERS for by in ("", "lean:")]
 
 
 @pytest.fixture(params=["memory", *WIRE])

@@ -29,30 +29,31 @@ from tests.field.processes import start
 from tests.worlds import counts
 
 LOCAL = pytest.param("local", marks=pytest.mark.wire)
+LEAN = pytest.param("lean:local", marks=pytest.mark.wire)
 MINISTACK = pytest.param("ministack", marks=pytest.mark.wire)
 
 
-@pytest.fixture(params=["memory", LOCAL])
+@pytest.fixture(params=["memory", LOCAL, LEAN])
 def place(request: pytest.FixtureRequest) -> Iterator[Place]:
     with open_place(request.param, request) as opened:
         yield opened
 
 
-@pytest.fixture(params=["memory", LOCAL, MINISTACK])
+@pytest.fixture(params=["memory", LOCAL, LEAN, MINISTACK])
 def any_place(request: pytest.FixtureRequest) -> Iterator[Place]:
     with open_place(request.param, request) as opened:
         yield opened
 
 
-@pytest.fixture(params=[LOCAL, MINISTACK])
+@pytest.fixture(params=[LOCAL, LEAN, MINISTACK])
 def wire(request: pytest.FixtureRequest) -> Iterator[Place]:
     with open_place(request.param, request) as opened:
         yield opened
 
 
-@pytest.fixture
+@pytest.fixture(params=[LOCAL, LEAN])
 def local(request: pytest.FixtureRequest) -> Iterator[Place]:
-    with open_place("local", request) as opened:
+    with open_place(request.param, request) as opened:
         yield opened
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,7 +10,8 @@ import bench_jobs
 
 from sqs_workers import SQSEnv
 
-env = SQSEnv(codec="json")
+TRANSPORT: Any = os.environ["BENCH_TRANSPORT"]
+env = SQSEnv(codec="json", transport=TRANSPORT)
 queue = env.queue(bench_jobs.QUEUE)
 
 

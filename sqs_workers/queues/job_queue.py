@@ -14,7 +14,7 @@ from sqs_workers.codecs import get_codec
 from sqs_workers.exceptions import ConfigurationError, NoProcessorError, SerializationError
 from sqs_workers.messages import OUTGOING_SINK, string_attribute
 from sqs_workers.outcome import Failed
-from sqs_workers.outgoing import check_text, make_outgoing
+from sqs_workers.outgoing import check_text, is_plain, make_outgoing
 from sqs_workers.processors import DEFAULT_CONTEXT_VAR, Processor, overrides
 from sqs_workers.queues.checks import check_policies
 from sqs_workers.queues.generic import GenericQueue
@@ -380,7 +380,8 @@ class JobQueue(GenericQueue):
 
 def _check_job_attributes(attributes: Mapping[str, Mapping[str, Any]], where: str) -> None:
     for name, attribute in attributes.items():
-        check_text(f"attribute {name!r} of {where}", attribute["StringValue"])
+        if not is_plain(attribute["StringValue"]):
+            check_text(f"attribute {name!r} of {where}", attribute["StringValue"])
 
 
 def _refuse_sync_wrapping(processor: Any, where: str) -> None:

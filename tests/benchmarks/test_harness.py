@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.__main__ import main
+from benchmarks.__main__ import ALL_TARGETS, main
 from benchmarks.endpoint import EndpointProcess
 from benchmarks.measure import Bench, FailedError
 from benchmarks.peers import CONTENDERS, SCRIPTS, Contender, UnavailableError, prepare
 from benchmarks.report import as_json, as_markdown
-from benchmarks.targets import TARGETS, Plan, Result, Samples, take_turns
+from benchmarks.targets import Plan, Result, Samples, take_turns
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/stat").exists(), reason="the benchmarks read CPU and memory from /proc"
@@ -74,7 +74,10 @@ def test_the_report_shows_verdicts_medians_and_spread() -> None:
 
 def test_every_contender_has_its_script_and_every_target_its_place() -> None:
     assert all((SCRIPTS / contender.script).is_file() for contender in CONTENDERS.values())
-    assert list(TARGETS) == [f"T{number}" for number in range(1, 11)]
+    assert list(ALL_TARGETS) == [
+        *(f"T{number}" for number in range(1, 11)),
+        *(f"L{number}" for number in range(1, 6)),
+    ]
 
 
 def test_a_contender_that_cannot_be_installed_says_why(

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sqs_workers import SQSEnv
+from sqs_workers.transport import Mode
 from tests.servers import EndpointSession
 
 ROOT = Path(__file__).parents[2]
@@ -25,14 +26,17 @@ ROOT = Path(__file__).parents[2]
 class Bench:
     """One queue on one endpoint, and the workers on it."""
 
-    def __init__(self, endpoint: str, directory: Path, queue: str, **settings: object) -> None:
+    def __init__(
+        self, endpoint: str, directory: Path, queue: str, transport: Mode = "boto3", **settings: object
+    ) -> None:
         self.endpoint = endpoint
         self.queue_name = queue
         self.log = directory / "chaos.log"
         self.log.touch()
         self.output = directory / "workers.log"
+        settings["transport"] = transport
         self.settings = {f"CHAOS_{name.upper()}": str(value) for name, value in settings.items()}
-        self.env = SQSEnv(EndpointSession(endpoint), codec="json")
+        self.env = SQSEnv(EndpointSession(endpoint), codec="json", transport=transport)
         self.queue = self.env.queue(queue)
         self.workers: list[subprocess.Popen[bytes]] = []
 

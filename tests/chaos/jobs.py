@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 import random
 import threading
+from typing import Any
 
 from sqs_workers import SQSEnv
 from sqs_workers.backoff_policies import ConstantBackoff
 
-env = SQSEnv(codec="json", backoff_policy=ConstantBackoff(1))
+TRANSPORT: Any = os.environ.get("CHAOS_TRANSPORT", "boto3")
+env = SQSEnv(codec="json", backoff_policy=ConstantBackoff(1), transport=TRANSPORT)
 queue = env.queue(os.environ.get("CHAOS_QUEUE", "chaos"))
 PAUSE = threading.Event()
 FAILURES = float(os.environ.get("CHAOS_FAILURES", "0"))

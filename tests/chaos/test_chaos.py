@@ -7,24 +7,17 @@ import os
 import random
 import signal
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from sqs_workers import create_fifo_queue, create_standard_queue
+from sqs_workers.transport import Mode
 from tests.chaos.bench import Bench, children_of
-from tests.servers import start_local
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 VISIBILITY = 5
-
-
-@pytest.fixture
-def endpoint() -> Iterator[str]:
-    with start_local() as url:
-        yield url
 
 
 def send(bench: Bench, groups: dict[str, int]) -> None:
@@ -40,10 +33,10 @@ def every(groups: dict[str, int]) -> set[tuple[str, int]]:
 
 
 def test_with_kills_freezes_and_a_faulty_endpoint_every_job_is_done_and_few_run_twice(
-    endpoint: str, tmp_path: Path
+    endpoint: str, tmp_path: Path, transport: Mode
 ) -> None:
     groups = {"one": 5000}
-    bench = Bench(endpoint, tmp_path, "chaos", processes=2, concurrency=8)
+    bench = Bench(endpoint, tmp_path, "chaos", transport, processes=2, concurrency=8)
     create_standard_queue(bench.env, "chaos", visibility_timeout=VISIBILITY)
     send(bench, groups)
     chance = random.Random(11)
@@ -94,9 +87,11 @@ def test_with_kills_freezes_and_a_faulty_endpoint_every_job_is_done_and_few_run_
     )
 
 
-def test_with_sigterm_alone_no_job_runs_twice_and_none_is_left_hidden(endpoint: str, tmp_path: Path) -> None:
+def test_with_sigterm_alone_no_job_runs_twice_and_none_is_left_hidden(
+    endpoint: str, tmp_path: Path, transport: Mode
+) -> None:
     groups = {"one": 2000}
-    bench = Bench(endpoint, tmp_path, "deploys", processes=2, concurrency=8)
+    bench = Bench(endpoint, tmp_path, "deploys", transport, processes=2, concurrency=8)
     create_standard_queue(bench.env, "deploys", visibility_timeout=600)
     send(bench, groups)
 
@@ -121,9 +116,11 @@ def test_with_sigterm_alone_no_job_runs_twice_and_none_is_left_hidden(endpoint: 
     assert set(bench.runs().values()) == {1}
 
 
-def test_in_every_group_the_first_successes_keep_the_order_of_sending(endpoint: str, tmp_path: Path) -> None:
+def test_in_every_group_the_first_successes_keep_the_order_of_sending(
+    endpoint: str, tmp_path: Path, transport: Mode
+) -> None:
     groups = {f"g{number}": 50 for number in range(20)}
-    bench = Bench(endpoint, tmp_path, "ordered.fifo", concurrency=8, failures=0.05)
+    bench = Bench(endpoint, tmp_path, "ordered.fifo", transport, concurrency=8, failures=0.05)
     create_fifo_queue(
         bench.env, "ordered.fifo", content_based_deduplication=True, visibility_timeout=VISIBILITY
     )

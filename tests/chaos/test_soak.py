@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from sqs_workers import create_standard_queue
+from sqs_workers.transport import Mode
 from tests.chaos.bench import Bench
-from tests.servers import start_local
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 JOBS = int(os.environ.get("SQS_WORKERS_SOAK_JOBS", "200000"))
 ROUND = JOBS // 10
 CONCURRENCY = 32
-
-
-@pytest.fixture
-def endpoint() -> Iterator[str]:
-    with start_local() as url:
-        yield url
 
 
 def usage(pid: int) -> tuple[int, int, int]:
@@ -37,8 +30,10 @@ def usage(pid: int) -> tuple[int, int, int]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
-def test_a_worker_neither_grows_nor_leaves_anything_behind(endpoint: str, tmp_path: Path) -> None:
-    bench = Bench(endpoint, tmp_path, "soak", concurrency=CONCURRENCY)
+def test_a_worker_neither_grows_nor_leaves_anything_behind(
+    endpoint: str, tmp_path: Path, transport: Mode
+) -> None:
+    bench = Bench(endpoint, tmp_path, "soak", transport, concurrency=CONCURRENCY)
     create_standard_queue(bench.env, "soak", visibility_timeout=60)
     samples: list[tuple[int, int, int]] = []
 

@@ -167,7 +167,7 @@ def test_f39_threads_that_come_first_at_once_build_one_client(place: Place) -> N
             built.append(place.session.client(*args, **kwargs))
             return built[-1]
 
-    env = SQSEnv(Session(), queue_prefix=place.prefix, codec="json")
+    env = SQSEnv(Session(), queue_prefix=place.prefix, codec="json", transport=place.transport)
     barrier = threading.Barrier(32)
     task = env.queue(name).connect_processor("work", lambda value: None)
 
@@ -189,7 +189,7 @@ import os, sys
 from sqs_workers import SQSEnv
 from tests.servers import boto_session
 
-sqs = SQSEnv(boto_session(sys.argv[1]), queue_prefix=sys.argv[2], codec="json")
+sqs = SQSEnv(boto_session(sys.argv[1]), queue_prefix=sys.argv[2], codec="json", transport=sys.argv[4])
 queue = sqs.queue(sys.argv[3])
 task = queue.connect_processor("work", lambda value: None)
 task.delay(0)
@@ -219,7 +219,7 @@ def test_f39_a_forked_process_has_a_client_of_its_own_and_every_job_arrives_once
     env = local.env()
     name = local.standard(env)
     ended = subprocess.run(
-        [sys.executable, "-c", FORKING, local.endpoint, local.prefix, name],
+        [sys.executable, "-c", FORKING, local.endpoint, local.prefix, name, local.transport],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -15,6 +15,7 @@ from sqs_workers import SQSBatchError
 from sqs_workers.hooks import JobSucceeded, LeaseLost, MessageSettled, PollFailed, VisibilityExtended
 from sqs_workers.local import FaultRule
 from tests.field.kit import Gate, Place, Watch, running, until
+from tests.servers import without_moto
 from tests.worlds import counts
 
 URL = "https://sqs.us-east-1.amazonaws.com"
@@ -43,7 +44,9 @@ def test_f31_a_receive_that_fails_once_is_waited_out(place: Place, fault: str, k
     task = env.queue(name).connect_processor("work", done.append)
     task.delay(1)
     rule = FaultRule.parse(f"ReceiveMessage:{fault}")
-    place.faults.set([FaultRule("ReceiveMessage", rule.kind, code=rule.code, count=1)])
+    # The lean transport repeats at once, on a new connection, what went unanswered on an idle one.
+    times = 2 if (place.transport, rule.kind) == ("lean", "reset") else 1
+    place.faults.set([FaultRule("ReceiveMessage", rule.kind, code=rule.code, count=times)])
     with running(env, name) as worker:
         (failed,) = watch.wait_for(PollFailed)
         assert (failed.queue_name, failed.kind) == (name, kind)
@@ -195,7 +198,7 @@ def test_f34_credentials_that_expire_are_waited_out_and_work_in_hand_is_acked(pl
 
 
 @pytest.mark.wire
-def test_f34_botocore_is_asked_for_fresh_credentials_at_each_call(local: Place) -> None:
+def test_f34_fresh_credentials_are_asked_for_at_each_call(local: Place) -> None:
     import datetime
 
     import boto3
@@ -212,6 +215,7 @@ def test_f34_botocore_is_asked_for_fresh_credentials_at_each_call(local: Place) 
     core = get_session()
     core._credentials = RefreshableCredentials.create_from_metadata(refresh(), refresh, "test")  # type: ignore[attr-defined]
     session = boto3.session.Session(botocore_session=core, region_name="us-east-1")
+    without_moto(session.events)
     env = local.env()
     env.sqs_client = session.client("sqs", endpoint_url=local.endpoint)
     watch = Watch(env)

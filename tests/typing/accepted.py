@@ -14,7 +14,7 @@ from sqs_workers.async_task import AsyncTaskDelayArgs, BakedAsyncTask
 from sqs_workers.batching import BatchMessages
 from sqs_workers.clock import ManualClock
 from sqs_workers.middleware import Both
-from sqs_workers.transport import Transport
+from sqs_workers.transport import Boto3Transport, Transport
 
 env = SQSEnv(codec="json")
 queue = env.queue("emails")
@@ -129,3 +129,13 @@ async def sends_from_asyncio() -> None:
 def calling_a_task_never_returns() -> int:
     # No return statement is missing here only because the call is NoReturn.
     send_email(to="x", subject="y")
+
+
+def chooses_a_transport() -> list[SQSEnv]:
+    own = Boto3Transport(lambda: None)
+    return [
+        SQSEnv(transport="lean"),
+        SQSEnv(transport="auto"),
+        SQSEnv(transport="boto3"),
+        SQSEnv(transport=own),
+    ]

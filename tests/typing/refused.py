@@ -87,4 +87,5 @@ def an_environment_checks_its_arguments() -> None:
     SQSEnv(transport="leen")  # E: arg-type
     SQSEnv(accept=5)  # E: arg-type
     SQSEnv(clock=5)  # E: arg-type
+    SQSEnv(transport="fast")  # E: arg-type
     env.queue(5)  # E: call-overload, arg-type
