@@ -234,16 +234,23 @@ class _Object:
         if self._members is None:
             hints = get_type_hints(self._cls, include_extras=True)
             self._members = {
-                name: (_reader(hints[name]), required) for name, required in self._required().items()
+                name: (_reader(hints[name]), required) for name, required in self._required(hints).items()
             }
         return self._members
 
-    def _required(self) -> dict[str, bool]:
+    def _required(self, hints: dict[str, Any]) -> dict[str, bool]:
         if self._as_dict:
-            required: frozenset[str] = self._cls.__required_keys__
-            return {name: name in required for name in get_type_hints(self._cls)}
+            return {name: _is_required(self._cls, name, hint) for name, hint in hints.items()}
         return {
             field.name: field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
             for field in dataclasses.fields(self._cls)
             if field.init
         }
+
+
+def _is_required(cls: Any, name: str, hint: Any) -> bool:
+    # Where annotations are text, the class itself does not see the marks in them.
+    origin = typing.get_origin(hint)
+    if origin in (Required, NotRequired):
+        return origin is Required
+    return name in cls.__required_keys__

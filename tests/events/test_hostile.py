@@ -21,6 +21,11 @@ from tests.events.test_shapes import CASES, message_of
 
 POLICIES: list[Any] = [AutoEnvelope(), SNSEnvelope(), EventBridgeEnvelope(), S3Event()]
 
+MEMBERS = [
+    *("Type", "MessageId", "TopicArn", "Message", "Timestamp", "Records", "version", "id", "detail", "data"),
+    *("detail-type", "source", "account", "time", "region", "resources", "eventId", "eventType"),
+]
+
 
 def body_of(name: str) -> Any:
     return json.loads(json.dumps(next(case["body"] for case in CASES if case["name"] == name)))
@@ -162,10 +167,7 @@ def test_forged_messages_go_to_the_failure_policy_and_their_content_to_no_log(
 
 @given(
     st.dictionaries(
-        st.sampled_from(
-            "Type MessageId TopicArn Message Timestamp Records version id detail detail-type source account "
-            "time region resources eventId data".split()
-        ),
+        st.sampled_from(MEMBERS),
         st.recursive(
             st.none() | st.text(max_size=5) | st.booleans() | st.just("arn:aws:sns:a:b:c"),
             lambda inner: (
