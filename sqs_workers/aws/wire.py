@@ -11,7 +11,7 @@ from sqs_workers.envelopes.documents import EVENT_TYPE_ATTRIBUTE, OutgoingEvent
 from sqs_workers.limits import MAX_EVENTBRIDGE_BYTES, MAX_SNS_BYTES
 from sqs_workers.messages import OutgoingMessage, string_attribute
 from sqs_workers.outgoing import check_attributes
-from sqs_workers.transport.errors import classify_code
+from sqs_workers.transport.errors import ErrorKind, classify_code
 from sqs_workers.transport.protocol import EntryError, SendResult
 
 __all__ = ["EVENTBRIDGE_BYTES", "SNS_BYTES", "event_message", "publish_batch", "put_event_entries"]
@@ -99,5 +99,5 @@ def _eventbridge_result(entry: Mapping[str, Any]) -> SendResult:
     if entry.get("EventId"):
         return SendResult(str(entry["EventId"]))
     code = str(entry.get("ErrorCode", "Unknown"))
-    fault = not classify_code(code).temporary
+    fault = classify_code(code) not in (ErrorKind.THROTTLED, ErrorKind.SERVER)
     return SendResult(None, EntryError(code, str(entry.get("ErrorMessage", "")), fault))
