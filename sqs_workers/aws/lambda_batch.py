@@ -22,6 +22,7 @@ from sqs_workers.aws.lambda_event import BatchResponse, LambdaContext, SQSEvent,
 from sqs_workers.aws.mapping import MappingCheck, MappingWatch
 from sqs_workers.exceptions import ConfigurationError, JobTimeoutError
 from sqs_workers.outcome import ChangeVisibility, Delete, Failed, Leave, MoveTo, Outcome, Unrun, Unsettled
+from sqs_workers.queues.running import RunOptions
 from sqs_workers.transport.errors import error_code
 from sqs_workers.worker import steps
 from sqs_workers.worker.held import Held, ReceiptControl, log_fields
@@ -94,7 +95,7 @@ class LambdaHandler:
         self._state = SourceState(queue.source(), self._clock)
         self._control = _Control(queue, self._hooks)
         self._loop: asyncio.AbstractEventLoop | None = None
-        queue._check_middleware()
+        queue.check_runnable(RunOptions(), "auto")
 
     def __repr__(self) -> str:
         return f"<LambdaHandler of {self._queue.name}>"

@@ -36,7 +36,7 @@ except ModuleNotFoundError as missing:
 
 __all__ = ["SignatureCheck", "certificate_url", "fetch_certificate"]
 
-_HOST = re.compile(r"sns\.[a-z]{2,4}(?:-[a-z0-9]+){1,4}\.amazonaws\.com(?:\.cn)?")
+_REGION = re.compile(r"[a-z]{2,4}(?:-[a-z0-9]+){1,4}")
 _PATH = re.compile(r"/SimpleNotificationService-[A-Za-z0-9]{1,64}\.pem")
 _MEMBERS = ("Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type")
 _HASHES: Mapping[str, Callable[[], hashes.HashAlgorithm]] = {"1": hashes.SHA1, "2": hashes.SHA256}
@@ -85,7 +85,7 @@ class SignatureCheck:
             raise SignatureError(f"message {message_id} carries no signature of SNS")
         if version not in self._versions or version not in _HASHES:
             raise SignatureError(f"message {message_id} has a signature of a version that is not accepted")
-        url = certificate_url(signed["SigningCertURL"], message_id)
+        url = certificate_url(signed["SigningCertURL"], notification.topic_arn, message_id)
         try:
             signature = base64.b64decode(signed["Signature"], validate=True)
         except (binascii.Error, ValueError):
@@ -129,28 +129,29 @@ def _valid_at(certificate: x509.Certificate, now: datetime) -> bool:
     return certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc
 
 
-def certificate_url(url: str, message_id: str) -> str:
-    """``url``, if SNS itself serves certificates there; nothing is fetched from anywhere else.
+def certificate_url(url: str, topic_arn: str, message_id: str) -> str:
+    """``url``, if it is where SNS serves the certificates of the topic's region; nothing else is fetched.
 
     :raises SignatureError: another host, port, scheme or path.
     """
+    _, partition, _, region, *_ = topic_arn.split(":")
+    domain = "amazonaws.com.cn" if partition == "aws-cn" else "amazonaws.com"
+    host = f"sns.{region}.{domain}"
     try:
         parts = urlsplit(url)
         fine = (
-            parts.scheme == "https"
-            and parts.netloc == parts.hostname
-            and _HOST.fullmatch(parts.netloc) is not None
+            _REGION.fullmatch(region) is not None
+            and parts.netloc == host
             and _PATH.fullmatch(parts.path) is not None
-            and not parts.query
-            and not parts.fragment
-            # urlsplit drops control characters and blanks, which another reader of the URL may not.
-            and url == f"https://{parts.netloc}{parts.path}"
+            # All of it: urlsplit drops control characters and blanks, which another reader may not.
+            and url == f"https://{host}{parts.path}"
         )
     except ValueError:
         fine = False
     if not fine:
         raise SignatureError(
-            f"message {message_id} names a certificate that is not at an address of SNS: nothing was fetched"
+            f"message {message_id} names a certificate that is not at SNS's address in the region of its "
+            "topic: nothing was fetched"
         )
     return url
 

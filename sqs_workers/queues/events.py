@@ -278,7 +278,8 @@ class Events:
         """Let another queue process the same events."""
         other = events_of(queue, None)
         for route in self.routes:
-            other._add(route)
+            if route not in other.routes:
+                other._add(route)
 
 
 def _name_of(function: Any) -> str:

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sqs_workers import (
     BatchMessages,
@@ -518,3 +520,32 @@ print(json.dumps([answer, [n for n in ("boto3", "botocore", "sqlalchemy", "crypt
         [sys.executable, "-c", program], cwd=ROOT, check=True, capture_output=True, text=True, timeout=30
     )
     assert json.loads(done.stdout) == [failures("m2", "m3"), []]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abc"), st.sampled_from([1, 2, "bad", "again", "never"]), st.floats(0, 3)),
+        max_size=10,
+    ),
+    st.floats(0, 20),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_group_is_done_up_to_its_first_failure_and_comes_again_from_there(
+    jobs: list[tuple[str, Any, float]], left: float
+) -> None:
+    env = SQSEnv(MemorySession(), codec="json")
+    work = Work(env, "jobs.fifo")
+    work.context = Context(left)
+    records = [job(f"m{n}", "work", g, value=v, takes=t) for n, (g, v, t) in enumerate(jobs)]
+    failed = [entry["itemIdentifier"] for entry in work.call(*records)["batchItemFailures"]]
+    # The same, in the simplest words.
+    expected, held, seconds = [], set(), left
+    for n, (group, value, takes) in enumerate(jobs):
+        if group in held or int(seconds * 1000) / 1000 <= 5.0:
+            expected.append(f"m{n}")
+            continue
+        seconds -= takes
+        if isinstance(value, str):
+            expected.append(f"m{n}")
+            held.add(group)
+    assert failed == expected

@@ -240,6 +240,25 @@ def test_a_job_within_snss_envelope_runs_as_if_it_had_been_sent(env: SQSEnv, env
     assert seen == [(7, "work", {"value": 7}, False)]
 
 
+def test_a_dead_letter_keeps_the_envelope_that_the_message_came_in(env: SQSEnv) -> None:
+    queue = env.queue("events", envelope="auto", failure_policy=DeadLetter("dead"))
+    body = body_of("SNS delivers attributes")
+    body["MessageAttributes"] |= {
+        "JobName": {"Type": "String", "Value": "work"},
+        "ContentType": {"Type": "String", "Value": "json"},
+    }
+
+    @queue.processor("work")
+    def job(orderId: int) -> None:
+        raise PermanentError("no")
+
+    put(queue, body)
+    assert work(queue) == (0, 1)
+    (dead,) = env.queue("dead").get_raw_messages()
+    assert json.loads(dead.body) == body
+    assert dead.string_attribute("JobName") is None
+
+
 # As what
 
 
@@ -531,7 +550,9 @@ def test_processors_of_a_queue_may_be_copied_to_its_dead_letter_queue(env: SQSEn
     queue, dead = env.queue("events"), env.queue("dead")
     seen: list[str] = []
     queue.events().on("order.paid")(lambda event: seen.append(event.type))
-    queue.copy_processors(dead)
+    queue.events().on(name="rest")(lambda event: seen.append("rest"))
+    for _ in range(2):
+        queue.copy_processors(dead)
     put_event(dead, "order.paid")
     assert work(dead) == (1, 0)
     assert seen == ["order.paid"]

@@ -160,6 +160,8 @@ def test_a_signature_that_is_no_base64_or_of_another_version_asks_nobody(
 
 
 FOREIGN_URLS = [
+    "https://sns.eu-central-1.amazonaws.com/SimpleNotificationService-0123456789abcdef.pem",
+    "https://sns.us-west-2.amazonaws.com.cn/SimpleNotificationService-0123456789abcdef.pem",
     "https://attacker.example/SimpleNotificationService-0123456789abcdef.pem",
     "http://sns.us-west-2.amazonaws.com/SimpleNotificationService-0123456789abcdef.pem",
     "https://sns.us-west-2.amazonaws.com.attacker.example/SimpleNotificationService-0123456789abcdef.pem",
@@ -194,17 +196,22 @@ def test_a_certificate_from_elsewhere_is_never_fetched(
 
 
 @pytest.mark.parametrize(
-    "hostname",
+    ("hostname", "partition", "region"),
     [
-        "sns.eu-central-1.amazonaws.com",
-        "sns.us-gov-west-1.amazonaws.com",
-        "sns.ap-southeast-2.amazonaws.com",
-        "sns.cn-north-1.amazonaws.com.cn",
+        ("sns.eu-central-1.amazonaws.com", "aws", "eu-central-1"),
+        ("sns.us-gov-west-1.amazonaws.com", "aws-us-gov", "us-gov-west-1"),
+        ("sns.ap-southeast-2.amazonaws.com", "aws", "ap-southeast-2"),
+        ("sns.cn-north-1.amazonaws.com.cn", "aws-cn", "cn-north-1"),
     ],
 )
-def test_hosts_of_all_partitions_are_known(hostname: str) -> None:
+def test_the_certificate_is_at_the_host_of_the_topics_region(
+    hostname: str, partition: str, region: str
+) -> None:
     url = f"https://{hostname}/SimpleNotificationService-0123456789abcdef.pem"
-    assert certificate_url(url, "m-1") == url
+    assert certificate_url(url, f"arn:{partition}:sns:{region}:123456789012:t", "m-1") == url
+    for topic in ("arn:aws:sns:us-east-1:123456789012:t", "arn:aws:sns:x@y:123456789012:t", TOPIC):
+        with pytest.raises(SignatureError, match="nothing was fetched"):
+            certificate_url(url, topic, "m-1")
 
 
 def test_a_certificate_counts_within_its_time_alone(
