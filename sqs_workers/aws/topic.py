@@ -5,7 +5,9 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol
+
+from typing_extensions import ParamSpec
 
 from sqs_workers.aws.sending_events import check_bytes, send_all
 from sqs_workers.aws.service_clients import ServiceClient, region_of
@@ -28,10 +30,13 @@ MAX_STORED_NAME = 255
 """Characters of a target that the table of the outbox holds."""
 
 
-class PreparesJobs(Protocol):
+P = ParamSpec("P")
+
+
+class PreparesJobs(Protocol[P]):
     """What a topic asks of a task."""
 
-    def prepare(self, *args: Any, **kwargs: Any) -> tuple[str, OutgoingMessage]:
+    def prepare(self, *args: P.args, **kwargs: P.kwargs) -> tuple[str, OutgoingMessage]:
         """Name of its queue, and the message that ``delay`` would send."""
         ...
 
@@ -105,7 +110,7 @@ class Topic:
         """For an outbox: ``outbox.delay(tx, topic, event)``."""
         return self._storable(self._message(event, group_id, deduplication_id))
 
-    def task(self, task: PreparesJobs) -> TopicTask:
+    def task(self, task: PreparesJobs[P]) -> TopicTask[P]:
         """A job that goes to all queues of the topic: ``topic.task(send_email).delay(to=...)``."""
         return TopicTask(self, task)
 
@@ -147,35 +152,35 @@ class Topic:
         )
 
 
-class TopicTask:
+class TopicTask(Generic[P]):
     """A task that is published instead of sent to its own queue.
 
     Each queue that subscribes to the topic gets the job, with raw delivery as it is and without in SNS's
     envelope, which a queue with ``envelope="auto"`` or ``"sns"`` takes off.
     """
 
-    def __init__(self, topic: Topic, task: PreparesJobs) -> None:
+    def __init__(self, topic: Topic, task: PreparesJobs[P]) -> None:
         self._topic = topic
         self._task = task
 
     def __repr__(self) -> str:
         return f"<{self._task!r} through {self._topic!r}>"
 
-    def delay(self, *args: Any, **kwargs: Any) -> str | None:
+    def delay(self, /, *args: P.args, **kwargs: P.kwargs) -> str | None:
         """Publish the job that ``task.delay`` would send.
 
         :returns: the id that SNS gave it; ``None`` if an outbox took it.
         :raises InvalidMessageError: a delay, which a topic does not have, or what SNS would refuse.
         :raises EventsNotSentError: SNS did not take it after all retries.
         """
-        message = self._message(args, kwargs)
+        message = self._message(*args, **kwargs)
         return self._topic._send([message], [message])[0]
 
-    def prepare(self, *args: Any, **kwargs: Any) -> tuple[str, OutgoingMessage]:
+    def prepare(self, /, *args: P.args, **kwargs: P.kwargs) -> tuple[str, OutgoingMessage]:
         """For an outbox: ``outbox.delay(tx, topic.task(send_email), to=...)``."""
-        return self._topic._storable(self._message(args, kwargs))
+        return self._topic._storable(self._message(*args, **kwargs))
 
-    def _message(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> OutgoingMessage:
+    def _message(self, /, *args: P.args, **kwargs: P.kwargs) -> OutgoingMessage:
         _, message = self._task.prepare(*args, **kwargs)
         where = f"job {message.job_name!r} for {self._topic.arn}"
         if message.delay_seconds:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,6 @@ from sqs_workers.async_task import AsyncTaskDelayArgs, BakedAsyncTask
 from sqs_workers.aws import OutgoingEvent, Topic, lambda_handler
 from sqs_workers.aws.lambda_event import BatchResponse, SQSEvent
 from sqs_workers.envelopes import IncomingEvent, SNSEnvelope
-from sqs_workers.sql import Inbox
 
 env = SQSEnv(codec="json")
 queue = env.queue("emails")
@@ -31,7 +31,12 @@ def paid(event: IncomingEvent[OrderPaid]) -> int:
     return event.data.order_id
 
 
-@events.on("order.sent", model=OrderPaid, inbox=Inbox(None, consumer="x"), event_id="order_id", timeout=5)
+class OwnInbox:
+    def run(self, event_id: str, payload: object, handler: Callable[[Any], Any]) -> Any: ...
+    def arun(self, event_id: str, payload: object, handler: Callable[[Any], Any]) -> Any: ...
+
+
+@events.on("order.sent", model=OrderPaid, inbox=OwnInbox(), event_id="order_id", timeout=5)
 def sent(tx: Any, event: IncomingEvent[OrderPaid]) -> None:
     tx.execute(event.data.order_id)
 

@@ -45,6 +45,7 @@ def events_are_checked() -> None:
     OutgoingEvent("order.paid", {})  # E: call-arg
     Topic("arn").publish("order.paid")  # E: arg-type
     lambda_handler(queue)([])  # E: arg-type
+    Topic("arn").task(send_email).delay(to="x")  # E: call-arg
 
 
 @queue.processor("send_email")
