@@ -247,6 +247,13 @@ class TaskOptions(Generic[P]):
         task = self._task
         return await task._target.aenqueue(task.job_name, task._bind(args, kwargs), self._options)
 
+    def prepare(self, /, *args: P.args, **kwargs: P.kwargs) -> tuple[str, OutgoingMessage]:
+        """As :meth:`AsyncTask.prepare`."""
+        task = self._task
+        return task._target.name, task._target.job_message(
+            task.job_name, task._bind(args, kwargs), self._options
+        )
+
     def __repr__(self) -> str:
         return f"<{self._task!r} with {self._options}>"
 

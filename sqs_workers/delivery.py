@@ -145,16 +145,18 @@ def _wait(clock: Clock, seconds: float) -> None:
 
 @dataclass
 class Packer:
-    """Messages that wait to be sent, and how they are cut into calls of 10 entries and 1,048,576 bytes.
+    """Messages that wait to be sent, and how they are cut into calls of 10 entries and so many bytes.
 
     SQS may take some entries of a call and refuse others. On a FIFO queue a call therefore carries one
     message of each group, so that none can overtake an earlier one that failed.
 
     :param fifo: carry at most one message of each group in a call.
+    :param max_bytes: of one call.
     """
 
     fifo: bool = False
     waiting: list[Positioned] = field(default_factory=list)
+    max_bytes: int = MAX_MESSAGE_BYTES
     _bytes: int = 0
 
     def add(self, position: int, message: OutgoingMessage) -> None:
@@ -173,8 +175,8 @@ class Packer:
         """Whether waiting for more messages would not make the next call any fuller."""
         if self.fifo:
             # More than one call's worth, for a chance to find ten different groups among them.
-            return len(self.waiting) >= 4 * MAX_BATCH_ENTRIES or self._bytes > MAX_MESSAGE_BYTES
-        return len(self.waiting) >= MAX_BATCH_ENTRIES or self._bytes > MAX_MESSAGE_BYTES
+            return len(self.waiting) >= 4 * MAX_BATCH_ENTRIES or self._bytes > self.max_bytes
+        return len(self.waiting) >= MAX_BATCH_ENTRIES or self._bytes > self.max_bytes
 
     def next_call(self) -> list[Positioned]:
         """Take the entries of the next call; empty if nothing waits."""
@@ -184,7 +186,7 @@ class Packer:
         size = 0
         for index, entry in enumerate(self.waiting):
             message = entry[1]
-            full = len(chunk) == MAX_BATCH_ENTRIES or size + message.size > MAX_MESSAGE_BYTES
+            full = len(chunk) == MAX_BATCH_ENTRIES or size + message.size > self.max_bytes
             if (full and not self.fifo) or len(chunk) == MAX_BATCH_ENTRIES:
                 left.extend(self.waiting[index:])
                 break

@@ -14,11 +14,14 @@
     │   ├── InvalidMessageError (ValueError) an option, attribute or body that SQS would refuse
     │   │   └── MessageTooLargeError
     │   ├── SerializationError (TypeError)   an argument that the codec cannot carry
-    │   └── SQSBatchError                    jobs of a batch that SQS did not take
+    │   ├── SQSBatchError                    jobs of a batch that SQS did not take
+    │   └── EventsNotSentError               events that SNS or EventBridge did not take
     ├── PermanentError                       a job that no retry can help
     │   └── UndecodableMessageError          the body or its envelope cannot be read
     │       ├── CodecNotAcceptedError
+    │       ├── SignatureError               the signature of SNS is wrong or absent
     │       └── ArgumentsError               a required argument is missing
+    ├── SigningCertificateError              SNS's certificate cannot be fetched now (temporary)
     ├── NoProcessorError                     no processor is registered for the job (temporary)
     ├── HandlerRefusedError                  ``process_message`` of a subclass answered ``False``
     ├── JobTimeoutError (TimeoutError)       a handler outlived its ``timeout``
@@ -38,6 +41,7 @@ __all__ = [
     "ArgumentsError",
     "CodecNotAcceptedError",
     "ConfigurationError",
+    "EventsNotSentError",
     "HandlerRefusedError",
     "InvalidMessageError",
     "InvalidQueueNameError",
@@ -53,6 +57,8 @@ __all__ = [
     "SQSError",
     "SendError",
     "SerializationError",
+    "SignatureError",
+    "SigningCertificateError",
     "UndecodableMessageError",
     "UnknownCodecError",
     "WorkerError",
@@ -193,6 +199,32 @@ def _rebuild_batch_error(
     return SQSBatchError(errors, unsent, queue_name=queue_name)
 
 
+class EventsNotSentError(SendError):
+    """Events that SNS or EventBridge did not take, after all retries.
+
+    :ivar errors: one dictionary an event: ``EventId``, ``Code``, ``Message``, ``SenderFault``.
+    :ivar unsent: the events themselves, in their order, ready to be published again.
+    :ivar target: ARN of the topic or bus, or its name.
+    """
+
+    def __init__(self, errors: Sequence[dict[str, Any]], unsent: Sequence[Any], *, target: str = "") -> None:
+        self.errors = list(errors)
+        self.unsent = list(unsent)
+        self.target = target
+        codes = ", ".join(sorted({str(error.get("Code")) for error in self.errors}))
+        super().__init__(
+            f"{len(self.unsent)} event(s) were not taken by {target}: {codes}. They are in the attribute "
+            "'unsent' of this error, ready to be published again"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild_events_error, (self.errors, self.unsent, self.target)
+
+
+def _rebuild_events_error(errors: list[dict[str, Any]], unsent: list[Any], target: str) -> EventsNotSentError:
+    return EventsNotSentError(errors, unsent, target=target)
+
+
 class PermanentError(SQSError):
     """Raise it in a job that no retry can help: the failure policy applies at once."""
 
@@ -205,8 +237,16 @@ class CodecNotAcceptedError(UndecodableMessageError):
     """The message names a codec that this worker does not accept."""
 
 
+class SignatureError(UndecodableMessageError):
+    """The signature of SNS is wrong or absent, or its certificate is not one of AWS."""
+
+
 class ArgumentsError(UndecodableMessageError):
     """The message lacks an argument that the function requires."""
+
+
+class SigningCertificateError(SQSError):
+    """The certificate that SNS signs with cannot be fetched now. Temporary."""
 
 
 class NoProcessorError(SQSError):

@@ -1,4 +1,4 @@
-"""The limits of Amazon SQS that the library relies on, each with the page that states it."""
+"""The limits of SQS, SNS and EventBridge that the library relies on, each with the page that states it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ __all__ = [
     "MAX_ATTRIBUTES",
     "MAX_BATCH_ENTRIES",
     "MAX_DELAY_SECONDS",
+    "MAX_EVENTBRIDGE_BYTES",
+    "MAX_EVENTBRIDGE_DETAIL_TYPE",
+    "MAX_EVENTBRIDGE_SOURCE",
     "MAX_ID_LENGTH",
     "MAX_IN_FLIGHT_STANDARD",
     "MAX_MESSAGE_BYTES",
     "MAX_QUEUE_NAME_LENGTH",
+    "MAX_SNS_BYTES",
     "MAX_VISIBILITY_TIMEOUT",
     "MAX_WAIT_SECONDS",
     "QUEUE_ATTRIBUTE_RANGES",
@@ -56,6 +60,22 @@ https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMe
 MAX_QUEUE_NAME_LENGTH = 80
 """Characters of a queue name: letters, digits, ``-`` and ``_``; a FIFO queue ends with ``.fifo``.
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-queues.html"""
+
+MAX_SNS_BYTES = 262_144
+"""Bytes of one message to a topic, and of all messages of one batch: counted as SQS counts.
+https://docs.aws.amazon.com/sns/latest/api/API_PublishBatch.html"""
+
+MAX_EVENTBRIDGE_BYTES = 262_144
+"""Bytes of all entries of one ``PutEvents``: sources, detail types and details, and 14 for each time.
+https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-putevent-size.html"""
+
+MAX_EVENTBRIDGE_SOURCE = 256
+"""Characters of the source of an event.
+https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_PutEventsRequestEntry.html"""
+
+MAX_EVENTBRIDGE_DETAIL_TYPE = 128
+"""Characters of the detail type of an event.
+https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_PutEventsRequestEntry.html"""
 
 QUEUE_ATTRIBUTE_RANGES = {
     "DelaySeconds": (0, MAX_DELAY_SECONDS),

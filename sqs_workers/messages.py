@@ -61,6 +61,7 @@ class Message:
         "md5_of_body",
         "message_attributes",
         "message_id",
+        "opened",
         "queue_url",
         "receipt_handle",
         "received_at",
@@ -92,6 +93,8 @@ class Message:
         """Monotonic time, in seconds, at which the receive that brought the message was answered."""
         self.control = control
         self.lease: Lease | None = None
+        self.opened: Any = None
+        """What a queue with an envelope found inside: kept, because several steps ask."""
 
     def __repr__(self) -> str:
         # The body stays out of logs.

@@ -212,8 +212,8 @@ class SQSEnv:
         :param backoff_policy: when failed jobs are tried again.
         :param queue_url: use the queue at this URL instead of looking for the name.
         :param settings: ``failure_policy``, ``max_attempts``, ``timeout``, ``permanent_errors``,
-            ``middleware`` and
-            ``accept``, as for the environment, for this queue alone.
+            ``middleware`` and ``accept``, as for the environment, for this queue alone; ``envelope``: see
+            :mod:`sqs_workers.envelopes`.
         :raises QueueConflictError: it was made with other settings before.
         :raises InvalidQueueNameError: SQS does not allow the name.
         """

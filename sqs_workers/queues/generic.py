@@ -375,6 +375,12 @@ class GenericQueue(WorksQueue):
         return not _of_library(type(self).process_messages) or "process_messages" in self.__dict__
 
     @property
+    def event_routes(self) -> Sequence[Any]:
+        """Processors of events, if the queue has any."""
+        events = self.__dict__.get("_events")
+        return () if events is None else cast("Sequence[Any]", events.all_routes)
+
+    @property
     def has_processors(self) -> bool:
         """Whether anything is registered that could run a message of the queue."""
         return self.overrides_process_message

@@ -17,6 +17,7 @@ from sqs_workers.outcome import Failed
 from sqs_workers.outgoing import check_text, is_plain, make_outgoing
 from sqs_workers.processors import DEFAULT_CONTEXT_VAR, Processor, overrides
 from sqs_workers.queues.checks import check_policies
+from sqs_workers.queues.events import Events, Unmatched, events_of
 from sqs_workers.queues.generic import GenericQueue
 from sqs_workers.queues.results import outcome_of_result
 from sqs_workers.queues.settings import JobSettings, check_common, exception_classes
@@ -199,6 +200,15 @@ class JobQueue(GenericQueue):
         )
         return AsyncTask(self, job_name, processor, injected=context_var if pass_context else None)
 
+    def events(self, unmatched: Unmatched | None = None) -> Events:
+        """Processors of events by type.
+
+        :param unmatched: what becomes of the others: ``leave`` (the default), ``discard``, ``fail``, or a
+            function that gets them.
+        :raises QueueConflictError: another answer was given before.
+        """
+        return events_of(self, unmatched)
+
     def get_processor(self, job_name: str | None) -> Any:
         """The processor of a job, or ``None``."""
         return self.processors.get(cast("str", job_name))
@@ -209,6 +219,8 @@ class JobQueue(GenericQueue):
             dst_queue.processors[job_name] = processor.copy(queue=dst_queue)
         dst_queue._settings_by_job().update(self._settings_by_job())
         dst_queue.__dict__.pop("_policies", None)
+        if "_events" in self.__dict__:
+            self.events().copy_to(dst_queue)
 
     # Sending
 
@@ -359,11 +371,12 @@ class JobQueue(GenericQueue):
 
     @property
     def has_processors(self) -> bool:
-        return bool(self.processors) or self.overrides_process_message
+        return bool(self.processors or self.event_routes) or self.overrides_process_message
 
     @property
     def has_async_processors(self) -> bool:
-        return any(getattr(processor, "is_async", False) for processor in self.processors.values())
+        runners = (*self.processors.values(), *self.event_routes)
+        return any(getattr(runner, "is_async", False) for runner in runners)
 
     def _settings_by_job(self) -> dict[str, JobSettings]:
         settings: dict[str, JobSettings] = self.__dict__.setdefault("_job_settings_by_name", {})
@@ -373,9 +386,11 @@ class JobQueue(GenericQueue):
         return self._settings_by_job().get(job_name)
 
     def _make_handler(self) -> Any:
+        from sqs_workers.queues.event_handler import EnvelopeHandler
         from sqs_workers.queues.handlers import JobHandler
 
-        return JobHandler(self)
+        wrapped = self.settings.envelope is not None or "_events" in self.__dict__
+        return EnvelopeHandler(self) if wrapped else JobHandler(self)
 
 
 def _check_job_attributes(attributes: Mapping[str, Mapping[str, Any]], where: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from sqs_workers.batching import NoBatching
 from sqs_workers.codecs import accepted_names
+from sqs_workers.envelopes.policies import envelope_policy
 from sqs_workers.exceptions import ConfigurationError, InvalidQueueNameError, QueueConflictError
 from sqs_workers.outgoing import check_queue_name
 from sqs_workers.queues.checks import check_middleware, check_policies
@@ -22,7 +23,15 @@ __all__ = ["QueueRegistry"]
 
 logger = logging.getLogger("sqs_workers.sqs_env")
 
-_SETTINGS = ("failure_policy", "max_attempts", "timeout", "permanent_errors", "middleware", "accept")
+_SETTINGS = (
+    "failure_policy",
+    "max_attempts",
+    "timeout",
+    "permanent_errors",
+    "middleware",
+    "accept",
+    "envelope",
+)
 
 
 class QueueRegistry:
@@ -100,6 +109,11 @@ class QueueRegistry:
             batching_policy=NoBatching() if batching_policy is None else batching_policy,
             backoff_policy=backoff_policy or self._env.backoff_policy,
         )
+        if checked.envelope is not None and not isinstance(queue, JobQueue):
+            raise ConfigurationError(
+                f"queue {name!r} hands its messages out as they are: take envelope= out, and open() them with "
+                "the envelope in the processor"
+            )
         if queue_url is not None:
             queue.queue_url = queue_url
         queue.settings = checked
@@ -124,6 +138,7 @@ class QueueRegistry:
             permanent_errors=exception_classes(settings.get("permanent_errors") or (), f"queue {name!r}"),
             middleware=check_middleware(settings.get("middleware") or (), f"queue {name!r}"),
             accept=None if accept is None else accepted_names(accept),
+            envelope=envelope_policy(settings.get("envelope"), f"queue {name!r}"),
         )
 
     def _conflicts(

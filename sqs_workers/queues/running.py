@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Unpack
@@ -60,6 +60,8 @@ class WorksQueue:
         def overrides_process_message(self) -> bool: ...
         @property
         def middleware_in_use(self) -> tuple[Any, ...]: ...
+        @property
+        def event_routes(self) -> Sequence[Any]: ...
         def process_batch(self, wait_seconds: int = 0) -> BatchProcessingResult: ...
         def forget_url(self) -> None: ...
 
@@ -185,7 +187,7 @@ class WorksQueue:
             forms = async_forms if self.has_async_processors else sync_forms
             forms(self.middleware_in_use, f"the processor of {self.name}")
             return
-        for job_name, processor in processors.items():
+        for job_name, processor in [*processors.items(), *((r.name, r) for r in self.event_routes)]:
             forms = async_forms if getattr(processor, "is_async", False) else sync_forms
             forms(self.middleware_in_use, f"{self.name}.{job_name}")
 
@@ -225,6 +227,7 @@ class WorksQueue:
         # Code of the user's may read any attribute.
         return (
             getattr(self, "processors", None) is not None
+            and not self.event_routes
             and not self.overrides_process_message
             and not self.middleware_in_use
             and type(self.backoff_policy).__module__ == "sqs_workers.backoff_policies"

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from sqs_workers.envelopes.policies import Envelope
 from sqs_workers.exceptions import ConfigurationError
 from sqs_workers.failure_policies import FailurePolicy, Leave
 from sqs_workers.worker.contract import JobPolicies
@@ -37,10 +38,12 @@ class QueueSettings(JobSettings):
 
     :param middleware: wraps every job, inside of the environment's.
     :param accept: names of the codecs that a worker decodes; ``None`` for the environment's.
+    :param envelope: opens what AWS has wrapped around messages; ``None`` for jobs alone.
     """
 
     middleware: tuple[Any, ...] = field(default=())
     accept: frozenset[str] | None = None
+    envelope: Envelope | None = None
 
     def differences(self, other: QueueSettings) -> list[str]:
         """Names of the settings that ``other`` has otherwise."""

@@ -5,19 +5,60 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
 from typing_extensions import Unpack, assert_type
 
 from sqs_workers import Job, JobQueue, MemorySession, Processor, SQSEnv
 from sqs_workers.async_task import AsyncTaskDelayArgs, BakedAsyncTask
+from sqs_workers.aws import OutgoingEvent, Topic, lambda_handler
+from sqs_workers.aws.lambda_event import BatchResponse, SQSEvent
 from sqs_workers.batching import BatchMessages
 from sqs_workers.clock import ManualClock
+from sqs_workers.envelopes import IncomingEvent, SNSEnvelope
 from sqs_workers.middleware import Both
 from sqs_workers.transport import Boto3Transport, Transport
 
 env = SQSEnv(codec="json")
 queue = env.queue("emails")
+events = env.queue("orders", envelope=SNSEnvelope(raw=False)).events(unmatched="discard")
+
+
+@dataclass
+class OrderPaid:
+    order_id: int
+
+
+@events.on("order.paid", source="shop", attributes={"kind": ["a", {"prefix": "b"}]}, model=OrderPaid)
+def paid(event: IncomingEvent[OrderPaid]) -> int:
+    return event.data.order_id
+
+
+class OwnInbox:
+    def run(self, event_id: str, payload: object, handler: Callable[[Any], Any]) -> Any: ...
+    def arun(self, event_id: str, payload: object, handler: Callable[[Any], Any]) -> Any: ...
+
+
+@events.on("order.sent", model=OrderPaid, inbox=OwnInbox(), event_id="order_id", timeout=5)
+def sent(tx: Any, event: IncomingEvent[OrderPaid]) -> None:
+    tx.execute(event.data.order_id)
+
+
+@events.on(max_attempts=3)
+async def rest(event: IncomingEvent[Any]) -> None:
+    print(event.type, event.eventbridge)
+
+
+def publishes() -> None:
+    topic = Topic("arn:aws:sns:eu-west-1:123456789012:orders")
+    assert_type(topic.publish(OutgoingEvent("order.paid", {"order_id": 7}, source="shop")), "str | None")
+    topic.task(send_email).delay(to="x", subject="y")
+
+
+def answers(event: SQSEvent) -> BatchResponse:
+    handler = lambda_handler(queue)
+    return handler(event)
 
 
 @queue.processor("send_email")

@@ -8,10 +8,44 @@ to report an error on the same lines. Checked, never run.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 from sqs_workers import SQSEnv
+from sqs_workers.aws import OutgoingEvent, Topic, lambda_handler
+from sqs_workers.envelopes import IncomingEvent
 
 env = SQSEnv(codec="json")
 queue = env.queue("emails")
+events = queue.events()
+
+
+@dataclass
+class OrderPaid:
+    order_id: int
+
+
+@dataclass
+class OrderSent:
+    order_id: int
+
+
+def a_processor_gets_the_model_that_it_asked_for() -> None:
+    def paid(event: IncomingEvent[OrderPaid]) -> None: ...
+    def paid_once(tx: Any, event: IncomingEvent[OrderPaid]) -> None: ...
+
+    events.on("order.paid", model=OrderPaid)(paid)
+    events.on("order.paid", model=OrderSent)(paid)  # E: arg-type
+    events.on("order.paid", model=OrderPaid)(paid_once)  # E: arg-type
+    events.on("order.paid", model=OrderPaid, sources="shop")(paid)  # E: call-overload
+    queue.events(unmatched="drop")  # E: arg-type
+
+
+def events_are_checked() -> None:
+    OutgoingEvent("order.paid", {})  # E: call-arg
+    Topic("arn").publish("order.paid")  # E: arg-type
+    lambda_handler(queue)([])  # E: arg-type
+    Topic("arn").task(send_email).delay(to="x")  # E: call-arg
 
 
 @queue.processor("send_email")
