@@ -56,7 +56,6 @@ logger = logging.getLogger(__name__)
 _FAILED = "an earlier job of the group failed"
 _DROPPED = "an earlier message of the group was dropped"
 _SUCCEEDED = Succeeded()
-
 POLL_GRACE = 1.0
 """Seconds from the request to stop in which receives under way may be answered before anything goes on without."""
 

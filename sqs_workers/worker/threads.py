@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["JobThreads"]
 
 WATCH_SECONDS = 0.02
-"""How long a task waits for a busy thread, or an ended job for its settlement, until another thread acts."""
+"""How long a task waits for a busy thread, or an ended job for its settlement, until that is noticed; noticed
+twice, another thread acts."""
 QUIET_WATCHES = 5
 """How often a watching thread finds nothing before it goes idle: work comes in tens, with pauses between."""
 
@@ -104,7 +105,7 @@ class JobThreads:
 
     def _run(self) -> None:
         with self._engine.lock:
-            self._called -= 1
+            self._arrived()
         while True:
             work = self._next()
             if work is None or not self._work_off(work):
@@ -165,19 +166,25 @@ class JobThreads:
             self._engine.clock.wait(self._condition, None)
         finally:
             self._idle -= 1
-            self._called = max(0, self._called - 1)
+            self._arrived()
+
+    def _arrived(self) -> None:
+        # Not below zero: a thread may be woken that was not called, to look at the engine's state.
+        self._called = max(0, self._called - 1)
 
     def _watch(self) -> bool:
         """Watch until something has waited too long (``True``), or nothing waits any more."""
         self._watched = True
-        quiet = 0
+        quiet = standing = 0
         while True:
             settlements, first = self._settlements, _first(self.tasks)
             # Real time, whatever the clock: this is about threads that share a processor.
             self._watch_condition.wait(WATCH_SECONDS)
             stuck = bool(self._ended) and self._settlements == settlements
             left = first is not None and _first(self.tasks) is first
-            if stuck or left or (self.tasks and not self._engine.slots.short):
+            # Seen once, it may have been this process that got no processor.
+            standing = standing + 1 if stuck or left else 0
+            if standing == 2 or (self.tasks and not self._engine.slots.short):
                 self._watched = False
                 return True
             quiet = 0 if first is not None or self.tasks or self._ended else quiet + 1
