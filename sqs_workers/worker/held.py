@@ -140,9 +140,10 @@ class ReceiptControl:
 
     def delete(self, message: Message) -> None:
         """Acknowledge the message now; the worker will not do it a second time."""
-        self._transport.delete(message.queue_url, message.receipt_handle)
+        receipt = message.receipt_handle
+        self._transport.delete(message.queue_url, receipt)
         held = message.lease
-        if isinstance(held, Held):
+        if isinstance(held, Held) and message.receipt_handle == receipt:
             held.deleted_by_handler = True
             if self._heartbeat is not None:
                 self._heartbeat.discard(held)
@@ -158,10 +159,20 @@ class ReceiptControl:
             raise ValueError(
                 f"a visibility timeout is 0 to {MAX_VISIBILITY_TIMEOUT} seconds, not {seconds!r}"
             )
-        self._transport.change_visibility(message.queue_url, message.receipt_handle, seconds)
-        held = message.lease
-        if isinstance(held, Held):
+        held, receipt = message.lease, message.receipt_handle
+        if not isinstance(held, Held):
+            self._transport.change_visibility(message.queue_url, receipt, seconds)
+            return
+        # Before the request: a message made visible may be received again, by this worker too, before that
+        # is answered, and is held then by the new receipt.
+        before = held.released_by_handler
+        held.released_by_handler = seconds == 0
+        try:
+            self._transport.change_visibility(message.queue_url, receipt, seconds)
+        except BaseException:
+            held.released_by_handler = before
+            raise
+        if message.receipt_handle == receipt:
             held.expires_at = held.source.clock.monotonic() + seconds
-            held.released_by_handler = seconds == 0
             if self._heartbeat is not None:
                 self._heartbeat.reschedule(held)

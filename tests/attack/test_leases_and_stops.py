@@ -164,17 +164,27 @@ def test_a_batch_never_runs_a_message_without_the_earlier_ones_of_its_group() ->
     assert handler.bodies == ["b1"]
 
 
-def test_a_message_that_its_handler_gave_back_and_got_again_is_held_like_any_other() -> None:
+@pytest.mark.parametrize("answered_late", [False, True])
+def test_a_message_that_its_handler_gave_back_and_got_again_is_held_like_any_other(
+    answered_late: bool,
+) -> None:
     bench = manual()
     bench.queue(VisibilityTimeout="30")
     bench.send("a")
     received_again, go_on = threading.Event(), threading.Event()
+
+    def change_visibility(url: str, receipt: str, seconds: int) -> bool:
+        bench.transport._inner.change_visibility(url, receipt, seconds)
+        if answered_late:
+            assert received_again.wait(PATIENCE)
+        return True
 
     def job(message: Message) -> None:
         message.change_visibility(0)
         assert received_again.wait(PATIENCE)
         assert go_on.wait(3 * PATIENCE)
 
+    bench.transport.before["change_visibility"] = change_visibility
     with bench.running(bench.source(Handler(job)), concurrency=2, executor="threads") as running:
         try:
             bench.wait_until(lambda: running.worker.stats().sources["jobs"].received == 2)
