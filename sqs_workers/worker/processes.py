@@ -192,6 +192,9 @@ class Supervisor:
         if process.stdin is not None:
             process.stdin.close()
         code = process.returncode
+        if self._stopping and code == -signal.SIGTERM:
+            # A child that is told to stop before it runs a worker ends itself like this, and holds nothing.
+            code = EXIT_CLEAN
         if self._stopping or code == EXIT_CLEAN:
             child.ended = True
             if code:
