@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -189,8 +190,7 @@ class Supervisor:
         if process is None:
             return
         child.process = None
-        if process.stdin is not None:
-            process.stdin.close()
+        _hang_up(process)
         code = process.returncode
         if self._stopping and code == -signal.SIGTERM:
             # A child that is told to stop before it runs a worker ends itself like this, and holds nothing.
@@ -245,8 +245,14 @@ class Supervisor:
             if child.process is not None:
                 child.process.kill()
                 child.process.wait()
-                if child.process.stdin is not None:
-                    child.process.stdin.close()
+                _hang_up(child.process)
+
+
+def _hang_up(process: subprocess.Popen[bytes]) -> None:
+    if process.stdin is not None:
+        # What could not be written to a dead process is still in the buffer, and closing tries once more.
+        with suppress(BrokenPipeError):
+            process.stdin.close()
 
 
 def _describe(code: int) -> str:
