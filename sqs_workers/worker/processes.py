@@ -204,6 +204,9 @@ class Supervisor:
         child.process = None
         _close(process)
         code = process.returncode
+        if self._stopping and code == -signal.SIGTERM:
+            # A child that is told to stop before it runs a worker ends itself like this, and holds nothing.
+            code = EXIT_CLEAN
         if self._stopping or code == EXIT_CLEAN:
             child.ended = True
             if code:

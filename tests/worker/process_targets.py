@@ -41,6 +41,12 @@ def stubborn(directory: str) -> None:
     threading.Event().wait()
 
 
+def start_slowly(directory: str) -> None:
+    """Never gets as far as running a worker."""
+    tell(directory, "up")
+    threading.Event().wait()
+
+
 def crash() -> int:
     """Ends badly at once."""
     return 7

@@ -99,6 +99,13 @@ def test_a_child_that_does_not_stop_is_killed_after_the_deadline(
     assert f"{pid} did not stop in time" in caplog.text
 
 
+def test_a_child_that_is_stopped_before_it_runs_a_worker_has_ended_well(tmp_path: Path) -> None:
+    with supervised("start_slowly", 1, directory=str(tmp_path)) as (supervisor, codes):
+        wait_for(tmp_path, "up")
+        supervisor.stop()
+    assert codes == [0]
+
+
 def test_a_second_stop_interrupts_the_job_of_a_child(tmp_path: Path) -> None:
     with supervised("stuck_job", 1, timeout=100, directory=str(tmp_path)) as (supervisor, codes):
         wait_for(tmp_path, "up")
