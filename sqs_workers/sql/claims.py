@@ -158,7 +158,9 @@ class LockClaims(_Statements):
     def open(self) -> Iterator[Claim]:
         if self._connection is None:
             # Under REPEATABLE READ the condition on earlier rows would be read from an old snapshot.
+            # Beside the pool, which may be small and is not the relay's alone.
             self._connection = self._engine.connect().execution_options(isolation_level="READ COMMITTED")
+            self._connection.detach()
         connection = self._connection
         with connection.begin():
             claim = Claim(self._lock(connection))

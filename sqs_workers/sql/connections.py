@@ -20,6 +20,11 @@ class Executor(Protocol):
     """Runs statements in a transaction that somebody else began and will end."""
 
     @property
+    def connection(self) -> Any:
+        """The SQLAlchemy connection, or the driver's."""
+        ...
+
+    @property
     def dialect_name(self) -> str:
         """``postgresql``, ``mysql`` (for MariaDB, too) or ``sqlite``."""
         ...
@@ -31,12 +36,12 @@ class Executor(Protocol):
 
 class _SqlAlchemyExecutor:
     def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
+        self.connection = connection
         self.dialect_name = _family(connection.dialect.name)
 
     def execute(self, statement: Executable) -> tuple[int, Sequence[Sequence[Any]]]:
         # SQLAlchemy looks at the row count of an INSERT on request only.
-        result = self._connection.execute(statement, execution_options={"preserve_rowcount": True})
+        result = self.connection.execute(statement, execution_options={"preserve_rowcount": True})
         return result.rowcount, result.all() if result.returns_rows else ()
 
 
@@ -44,7 +49,7 @@ class _DriverExecutor:
     """Compiles with SQLAlchemy and runs with the driver, in the caller's transaction."""
 
     def __init__(self, connection: Any, dialect: Dialect) -> None:
-        self._connection = connection
+        self.connection = connection
         self._dialect = dialect
         self.dialect_name = _family(dialect.name)
 
@@ -60,7 +65,7 @@ class _DriverExecutor:
         parameters: Any = values
         if compiled.positional:
             parameters = tuple(values[name] for name in compiled.positiontup)
-        with closing(self._connection.cursor()) as cursor:
+        with closing(self.connection.cursor()) as cursor:
             cursor.execute(str(compiled), parameters)
             return cursor.rowcount, cursor.fetchall() if cursor.description else ()
 

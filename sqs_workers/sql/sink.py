@@ -22,6 +22,7 @@ from sqs_workers.sql.errors import RowRefused, is_retryable, translate, translat
 from sqs_workers.sql.sink_table import SinkOptions, SinkTable, inspect_table
 from sqs_workers.sql.sink_writing import Row, Writing, concerns_a_row
 from sqs_workers.sql.sqla import sa
+from sqs_workers.sql.wholeness import refuse_autocommit
 
 __all__ = ["TableSink"]
 
@@ -111,6 +112,7 @@ class TableSink:
 
         :param connection: a SQLAlchemy ``Connection`` or ``Session`` in a transaction that you commit, for
             instance that of the inbox; by default a transaction of its own.
+        :raises ConfigurationError: the connection commits every statement by itself.
         :raises DatabaseError: the database failed, and nothing was written.
         """
         if connection is not None:
@@ -154,6 +156,7 @@ class TableSink:
             connection = inner() if callable(inner) else inner
         if not isinstance(connection, sa.Connection):
             raise ConfigurationError("a sink writes through SQLAlchemy: give it a Connection or a Session")
+        refuse_autocommit(connection)
         if self._known is None:
             self._known = inspect_table(connection, self._options)
         writing = Writing(
