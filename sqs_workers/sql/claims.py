@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from typing_extensions import assert_never
 
 from sqs_workers.clock import Clock
+from sqs_workers.sql.connections import close_lost
 from sqs_workers.sql.dialects import skips_locked_rows
 from sqs_workers.sql.rows import (
     PENDING,
@@ -198,7 +199,7 @@ class LockClaims(_Statements):
     def close(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            connection.close()
+            close_lost(connection)
 
 
 class LeaseClaims(_Statements):

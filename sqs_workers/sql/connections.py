@@ -7,13 +7,14 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sqs_workers.exceptions import ConfigurationError
+from sqs_workers.sql.errors import is_temporary
 from sqs_workers.sql.sqla import mysql, postgresql, sa, sqlite
 
 if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import Dialect
     from sqlalchemy.sql import Executable
 
-__all__ = ["Executor", "executor_of", "is_async", "transaction"]
+__all__ = ["Executor", "close_lost", "executor_of", "is_async", "transaction"]
 
 
 class Executor(Protocol):
@@ -141,6 +142,16 @@ def is_async(target: Any) -> bool:
     if any(cls.__module__.startswith("sqlalchemy.ext.asyncio") for cls in classes):
         return True
     return any(cls.__module__ == "psycopg.connection_async" for cls in classes)
+
+
+def close_lost(connection: sa.Connection) -> None:
+    """Close a connection that stands beside its pool and that the server may have ended already."""
+    try:
+        connection.close()
+    except Exception as error:
+        # The rollback that comes before has nobody to go to.
+        if not is_temporary(error):
+            raise
 
 
 @contextmanager

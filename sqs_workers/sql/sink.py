@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -131,19 +132,26 @@ class TableSink:
                     raise translate(error, f"writing to table {self._options.name!r}") from None
             condition = threading.Condition()
             with condition:
-                self._clock.wait(condition, random.uniform(0.005, 0.02 * 2 ** min(attempt, 5)))  # noqa: S311
+                self._clock.wait(condition, _pause(attempt))
 
     async def awrite(self, rows: Sequence[Row], *, connection: Any = None) -> list[RowRefused | None]:
-        """:meth:`write` for an asynchronous engine; a deadlock is left to the retry of the message."""
+        """:meth:`write` for an asynchronous engine."""
         if connection is not None:
             answer: list[RowRefused | None] = await connection.run_sync(self._translated, rows, careful=True)
             return answer
         if not is_async(self._engine):
             raise ConfigurationError(f"the sink of table {self._options.name!r} has no asynchronous engine")
-        with translated(f"writing to table {self._options.name!r}"):
-            async with self._engine.begin() as own:
-                answer = await own.run_sync(self._write, rows, careful=True)
-        return answer
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                async with self._engine.begin() as own:
+                    answer = await own.run_sync(self._write, rows, careful=True)
+                return answer
+            except Exception as error:  # noqa: BLE001 - what is raised instead quotes no values
+                if attempt >= self._attempts or not is_retryable(error):
+                    raise translate(error, f"writing to table {self._options.name!r}") from None
+            await asyncio.sleep(_pause(attempt))
 
     def _translated(self, connection: Any, rows: Sequence[Row], *, careful: bool) -> list[RowRefused | None]:
         with translated(f"writing to table {self._options.name!r}"):
@@ -168,6 +176,11 @@ class TableSink:
             careful=careful,
         )
         return writing.run()
+
+
+def _pause(attempt: int) -> float:
+    """Seconds before the next attempt: short, growing, and different for each of those who collided."""
+    return random.uniform(0.005, 0.02 * 2 ** min(attempt, 5))  # noqa: S311
 
 
 def _check_options(options: SinkOptions, serialize_json: str, attempts: int) -> None:

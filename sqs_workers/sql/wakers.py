@@ -8,6 +8,7 @@ import threading
 from typing import Any, Protocol
 
 from sqs_workers.clock import Clock
+from sqs_workers.sql.connections import close_lost
 from sqs_workers.sql.errors import is_temporary
 from sqs_workers.sql.sqla import sa
 
@@ -133,7 +134,7 @@ class ListenWaker:
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            connection.close()
+            close_lost(connection)
 
     def close(self) -> None:
         self._drop()

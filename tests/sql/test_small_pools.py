@@ -17,7 +17,7 @@ from tests.sql.sqs import FakeTask, Sqs
 @pytest.fixture
 def single(database: Database) -> sa.Engine:
     open_account(database.engine)
-    return database.make_engine(pool_size=1, max_overflow=0, pool_timeout=0.2)
+    return database.make_engine(pool_size=1, max_overflow=0, pool_timeout=15)
 
 
 def test_a_relay_leaves_the_only_connection_to_others(database: Database, single: sa.Engine) -> None:
@@ -58,7 +58,9 @@ def test_inbox_outbox_and_sink_work_one_after_the_other_on_one_connection(single
     assert inbox.counts == {"processed": 1, "skipped": 2}
 
 
-def test_a_pool_that_is_exhausted_is_a_temporary_error(single: sa.Engine) -> None:
+def test_a_pool_that_is_exhausted_is_a_temporary_error(database: Database) -> None:
+    open_account(database.engine)
+    single = database.make_engine(pool_size=1, max_overflow=0, pool_timeout=0.1)
     inbox = Inbox(single, consumer="billing")
     with single.connect(), pytest.raises(DatabaseUnavailable):
         inbox.run("evt-1", {}, credit(1))
