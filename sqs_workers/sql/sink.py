@@ -146,8 +146,7 @@ class TableSink:
             attempt += 1
             try:
                 async with self._engine.begin() as own:
-                    answer = await own.run_sync(self._write, rows, careful=True)
-                return answer
+                    return await own.run_sync(self._write, rows, careful=True)
             except Exception as error:  # noqa: BLE001 - what is raised instead quotes no values
                 if attempt >= self._attempts or not is_retryable(error):
                     raise translate(error, f"writing to table {self._options.name!r}") from None
