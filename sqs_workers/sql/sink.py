@@ -14,7 +14,7 @@ import asyncio
 import random
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqs_workers.clock import SYSTEM_CLOCK, Clock
 from sqs_workers.exceptions import ConfigurationError
@@ -24,6 +24,9 @@ from sqs_workers.sql.sink_table import SinkOptions, SinkTable, inspect_table
 from sqs_workers.sql.sink_writing import Row, Writing, concerns_a_row
 from sqs_workers.sql.sqla import sa
 from sqs_workers.sql.wholeness import refuse_autocommit
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncEngine
 
 __all__ = ["TableSink"]
 
@@ -139,13 +142,14 @@ class TableSink:
         if connection is not None:
             answer: list[RowRefused | None] = await connection.run_sync(self._translated, rows, careful=True)
             return answer
+        engine: AsyncEngine = self._engine
         if not is_async(self._engine):
             raise ConfigurationError(f"the sink of table {self._options.name!r} has no asynchronous engine")
         attempt = 0
         while True:
             attempt += 1
             try:
-                async with self._engine.begin() as own:
+                async with engine.begin() as own:
                     return await own.run_sync(self._write, rows, careful=True)
             except Exception as error:  # noqa: BLE001 - what is raised instead quotes no values
                 if attempt >= self._attempts or not is_retryable(error):
