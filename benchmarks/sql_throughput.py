@@ -12,6 +12,7 @@ from 16 threads. Tables are made under names of their own, and dropped.
 from __future__ import annotations
 
 import argparse
+import resource
 import statistics
 import time
 import uuid
@@ -94,36 +95,77 @@ def sink_against_hand(engine: sa.Engine, rows: int, rounds: int) -> dict[str, fl
         table.drop(engine)
 
 
-def inbox_against_bare(engine: sa.Engine, jobs: int) -> dict[str, float]:
-    """Transactions a second with and without an inbox, and the statements of each."""
+def inbox_against_bare(engine: sa.Engine, jobs: int, rounds: int) -> dict[str, float]:
+    """Transactions a second that write one row, with and without an inbox, and the statements of each."""
     suffix = uuid.uuid4().hex[:8]
     tables = Tables(
         processed_events=f"pe_{suffix}", outbox_messages=f"om_{suffix}", idempotent_calls=f"ic_{suffix}"
     )
+    ledger = sa.Table(f"ledger_{suffix}", tables.metadata, sa.Column("n", sa.Integer), mysql_engine="InnoDB")
     create_tables(engine, tables)
+    ledger.create(engine)
     inbox = Inbox(engine, consumer="bench", tables=tables)
     statements = 0
+    number = 0
 
     def count(*_: Any) -> None:
         nonlocal statements
         statements += 1
 
-    def bare(_: int) -> None:
+    def bare(first: int) -> None:
         with engine.begin() as connection:
-            connection.execute(sa.text("SELECT 1"))
+            connection.execute(sa.insert(ledger).values(n=first))
 
-    def through_inbox(number: int) -> None:
-        inbox.run(f"e{number}", {"n": number}, lambda tx: tx.execute(sa.text("SELECT 1")))
+    def through_inbox(first: int) -> None:
+        nonlocal number
+        number += 1
+        inbox.run(f"e{number}", {"n": first}, lambda tx: tx.execute(sa.insert(ledger).values(n=first)))
 
     sa.event.listen(engine, "before_cursor_execute", count)
+    found: dict[str, list[float]] = {"bare": [], "inbox": [], "more statements a job": []}
     try:
-        without = rows_per_second(bare, jobs, 1)
-        before = statements
-        within = rows_per_second(through_inbox, jobs, 1)
-        more = (statements - before) / jobs - before / jobs
-        return {"bare": without, "inbox": within, "more statements a job": more}
+        for _ in range(rounds):
+            statements = 0
+            found["bare"].append(rows_per_second(bare, jobs, 1))
+            before = statements
+            found["inbox"].append(rows_per_second(through_inbox, jobs, 1))
+            found["more statements a job"].append((statements - 2 * before) / jobs)
+        return {key: statistics.median(values) for key, values in found.items()}
     finally:
         sa.event.remove(engine, "before_cursor_execute", count)
+        tables.metadata.drop_all(engine)
+
+
+def megabytes() -> float:
+    """Resident memory of this process (Linux)."""
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * resource.getpagesize() / 1e6
+
+
+def growth(engine: sa.Engine, jobs: int) -> dict[str, float]:
+    """Megabytes by which the process grows over ``jobs`` jobs of the inbox and as many batches of a sink."""
+    suffix = uuid.uuid4().hex[:8]
+    tables = Tables(
+        processed_events=f"pe_{suffix}", outbox_messages=f"om_{suffix}", idempotent_calls=f"ic_{suffix}"
+    )
+    rows = sa.Table(f"rows_{suffix}", tables.metadata, sa.Column("id", sa.Integer, primary_key=True))
+    create_tables(engine, tables)
+    rows.create(engine)
+    inbox, sink = Inbox(engine, consumer="bench", tables=tables), TableSink(engine, rows.name, keys=["id"])
+    found: dict[str, float] = {}
+    try:
+        for name, work in (
+            ("inbox", lambda number: inbox.run(f"e{number}", {"n": number}, lambda tx: None)),
+            ("sink", lambda number: sink.write([{"id": number * 20 + n} for n in range(1 + number % 20)])),
+        ):
+            for number in range(jobs // 5):
+                work(number)
+            before = megabytes()
+            for number in range(jobs // 5, jobs):
+                work(number)
+            found[name] = megabytes() - before
+        return found
+    finally:
         tables.metadata.drop_all(engine)
 
 
@@ -133,6 +175,7 @@ def main() -> None:
     )
     parser.add_argument("url", help="SQLAlchemy URL of a database in which tables may be made")
     parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--jobs", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     engine = sa.create_engine(arguments.url, pool_size=THREADS)
@@ -141,8 +184,10 @@ def main() -> None:
         print(f"{name:>20}: {rate:10,.0f} rows/s")
     print(f"{'sink / executemany':>20}: {sink['sink'] / sink['executemany']:10.2f}")
     print(f"{'sink / one row':>20}: {sink['sink'] / sink['one row a commit']:10.2f}")
-    for name, value in inbox_against_bare(engine, 1000).items():
+    for name, value in inbox_against_bare(engine, arguments.jobs, arguments.rounds).items():
         print(f"{name:>22}: {value:10,.1f}")
+    for name, value in growth(engine, 5 * arguments.jobs).items():
+        print(f"{'growth of ' + name:>22}: {value:10,.1f} MB")
     engine.dispose()
 
 

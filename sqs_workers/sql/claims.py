@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from typing_extensions import assert_never
 
 from sqs_workers.clock import Clock
+from sqs_workers.sql.connections import close_lost
 from sqs_workers.sql.dialects import skips_locked_rows
 from sqs_workers.sql.rows import (
     PENDING,
@@ -158,7 +159,9 @@ class LockClaims(_Statements):
     def open(self) -> Iterator[Claim]:
         if self._connection is None:
             # Under REPEATABLE READ the condition on earlier rows would be read from an old snapshot.
+            # Beside the pool, which may be small and is not the relay's alone.
             self._connection = self._engine.connect().execution_options(isolation_level="READ COMMITTED")
+            self._connection.detach()
         connection = self._connection
         with connection.begin():
             claim = Claim(self._lock(connection))
@@ -196,7 +199,7 @@ class LockClaims(_Statements):
     def close(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            connection.close()
+            close_lost(connection)
 
 
 class LeaseClaims(_Statements):

@@ -7,17 +7,23 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sqs_workers.exceptions import ConfigurationError
+from sqs_workers.sql.errors import is_temporary
 from sqs_workers.sql.sqla import mysql, postgresql, sa, sqlite
 
 if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import Dialect
     from sqlalchemy.sql import Executable
 
-__all__ = ["Executor", "executor_of", "is_async", "transaction"]
+__all__ = ["Executor", "close_lost", "executor_of", "is_async", "transaction"]
 
 
 class Executor(Protocol):
     """Runs statements in a transaction that somebody else began and will end."""
+
+    @property
+    def connection(self) -> Any:
+        """The SQLAlchemy connection, or the driver's."""
+        ...
 
     @property
     def dialect_name(self) -> str:
@@ -31,12 +37,12 @@ class Executor(Protocol):
 
 class _SqlAlchemyExecutor:
     def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
+        self.connection = connection
         self.dialect_name = _family(connection.dialect.name)
 
     def execute(self, statement: Executable) -> tuple[int, Sequence[Sequence[Any]]]:
         # SQLAlchemy looks at the row count of an INSERT on request only.
-        result = self._connection.execute(statement, execution_options={"preserve_rowcount": True})
+        result = self.connection.execute(statement, execution_options={"preserve_rowcount": True})
         return result.rowcount, result.all() if result.returns_rows else ()
 
 
@@ -44,7 +50,7 @@ class _DriverExecutor:
     """Compiles with SQLAlchemy and runs with the driver, in the caller's transaction."""
 
     def __init__(self, connection: Any, dialect: Dialect) -> None:
-        self._connection = connection
+        self.connection = connection
         self._dialect = dialect
         self.dialect_name = _family(dialect.name)
 
@@ -60,7 +66,7 @@ class _DriverExecutor:
         parameters: Any = values
         if compiled.positional:
             parameters = tuple(values[name] for name in compiled.positiontup)
-        with closing(self._connection.cursor()) as cursor:
+        with closing(self.connection.cursor()) as cursor:
             cursor.execute(str(compiled), parameters)
             return cursor.rowcount, cursor.fetchall() if cursor.description else ()
 
@@ -136,6 +142,16 @@ def is_async(target: Any) -> bool:
     if any(cls.__module__.startswith("sqlalchemy.ext.asyncio") for cls in classes):
         return True
     return any(cls.__module__ == "psycopg.connection_async" for cls in classes)
+
+
+def close_lost(connection: sa.Connection) -> None:
+    """Close a connection that stands beside its pool and that the server may have ended already."""
+    try:
+        connection.close()
+    except Exception as error:
+        # The rollback that comes before has nobody to go to.
+        if not is_temporary(error):
+            raise
 
 
 @contextmanager

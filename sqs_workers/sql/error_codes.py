@@ -63,6 +63,8 @@ SQLSTATES: dict[str, DatabaseErrorKind] = {
     "25P03": _UNAVAILABLE,  # idle-in-transaction timeout: the connection is gone
     "42804": _DATA,  # the type of the value is not that of the column
     "42846": _DATA,  # no cast between them
+    "54000": _DATA,  # a row, or its entry in an index, is too big
+    "P0001": _DATA,  # a trigger refuses the row: RAISE EXCEPTION
 }
 
 MYSQL: dict[int, DatabaseErrorKind] = {
@@ -127,6 +129,7 @@ MYSQL: dict[int, DatabaseErrorKind] = {
         (
             1048,  # column cannot be null
             1062,  # duplicate entry
+            1118,  # row too big
             1153,  # packet too large
             1216,  # foreign key, child
             1217,  # foreign key, parent
@@ -136,13 +139,18 @@ MYSQL: dict[int, DatabaseErrorKind] = {
             1300,  # invalid character string
             1364,  # no default value
             1366,  # incorrect value for the column
+            1367,  # illegal value
+            1369,  # WITH CHECK OPTION violation
             1406,  # data too long
             1416,  # not a geometry
             1451,  # foreign key, parent
             1452,  # foreign key, child
+            1441,  # date out of range
             1525,  # incorrect value
+            1526,  # no partition for the value
             1557,  # foreign key duplicate
             1586,  # duplicate entry
+            1644,  # a trigger refuses the row: SIGNAL
             1690,  # out of range in an expression
             1859,  # duplicate unknown
             3140,  # MySQL: invalid JSON text

@@ -22,7 +22,14 @@ from typing import Any
 from sqs_workers.exceptions import ConfigurationError
 from sqs_workers.job import Job, current_job
 
-__all__ = ["OUTBOX_ID", "EventIdSource", "event_id_of_job", "make_event_id", "without_first_parameter"]
+__all__ = [
+    "OUTBOX_ID",
+    "EventIdSource",
+    "event_id_of_job",
+    "make_event_id",
+    "payload_of_call",
+    "without_first_parameter",
+]
 
 OUTBOX_ID = "OutboxId"
 """Message attribute that carries the stable id of an outbox row."""
@@ -55,6 +62,23 @@ def make_event_id(source: EventIdSource, arguments: Mapping[str, Any]) -> str:
     if source not in arguments:
         raise ConfigurationError(f"event_id={source!r} is no argument of the handler")
     return str(arguments[source])
+
+
+def payload_of_call(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """What a call with these arguments is compared by: the arguments of the running job, if it was made with
+    them, else the arguments themselves.
+
+    A job's own arguments do not depend on the version of the function: another version may take fewer of
+    them, and would otherwise see another payload in the same message.
+    """
+    job = current_job()
+    if job is not None and job.kwargs:
+        absent = object()
+        if all(
+            job.kwargs.get(name, absent) is value or value is job.context for name, value in arguments.items()
+        ):
+            return job.kwargs
+    return dict(arguments)
 
 
 def without_first_parameter(function: Callable[..., Any]) -> inspect.Signature:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -16,6 +17,7 @@ __all__ = ["NO_PAYLOAD", "payload_hash", "same_payload", "stored_id"]
 
 _VERSION = "1"
 MAX_ID_LENGTH = 255
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class _NoPayload:
@@ -31,14 +33,15 @@ NO_PAYLOAD = _NoPayload()
 def stored_id(event_id: Any) -> str:
     """The id as the table holds it: itself, or a hash if databases would not keep it apart from others.
 
-    That is: more than 255 characters, a blank at the end (which MySQL ignores), a NUL (which PostgreSQL
-    refuses) or a lone surrogate.
+    That is: more than 255 characters, a blank at the end (which MySQL ignores), a control character (NUL is
+    refused by PostgreSQL) or a lone surrogate. Which characters these are does not depend on the version of
+    Python, so that workers of several versions agree.
 
     :raises ConfigurationError: it is empty or not a string.
     """
     if not isinstance(event_id, str) or not event_id:
         raise ConfigurationError(f"an event id is a string that is not empty, not {type(event_id).__name__}")
-    plain = len(event_id) <= MAX_ID_LENGTH and event_id == event_id.rstrip() and event_id.isprintable()
+    plain = len(event_id) <= MAX_ID_LENGTH and not event_id.endswith(" ") and not _UNSAFE.search(event_id)
     if plain and not event_id.startswith("sha256:"):
         return event_id
     return "sha256:" + hashlib.sha256(event_id.encode("utf-8", "surrogatepass")).hexdigest()

@@ -38,6 +38,7 @@ from sqs_workers.sql.hashing import payload_hash, same_payload, stored_id
 from sqs_workers.sql.rows import as_utc
 from sqs_workers.sql.sqla import sa
 from sqs_workers.sql.tables import DEFAULT_TABLES, Tables
+from sqs_workers.sql.wholeness import refuse_autocommit
 
 __all__ = [
     "NOT_FOUND",
@@ -231,6 +232,7 @@ class IdempotentCall:
         }
         with translated(f"starting a call of {self.operation!r}"), transaction(self._engine) as connection:
             executor = executor_of(connection)
+            refuse_autocommit(executor.connection)
             if insert_if_absent(executor, self._table, fresh):
                 return _Mine(owner, in_doubt=False, attempts=1)
             return self._take_over(executor, key, digest, owner)

@@ -23,7 +23,7 @@ import random
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from datetime import datetime, timedelta, timezone
 from functools import wraps
 from typing import Any, TypeVar
@@ -34,21 +34,22 @@ from sqs_workers.hooks import HookRegistry
 from sqs_workers.job import current_job
 from sqs_workers.sql import faults
 from sqs_workers.sql.connections import executor_of, is_async, transaction
-from sqs_workers.sql.errors import (
-    PayloadConflict,
-    describe,
-    hide_parameters,
-    is_retryable,
-    translate,
+from sqs_workers.sql.errors import describe, is_retryable
+from sqs_workers.sql.event_ids import (
+    EventIdSource,
+    make_event_id,
+    payload_of_call,
+    without_first_parameter,
 )
-from sqs_workers.sql.event_ids import EventIdSource, make_event_id, without_first_parameter
 from sqs_workers.sql.events import EventConflict, EventProcessed, EventSkipped, InboxEvent, TransactionRetried
 from sqs_workers.sql.hashing import NO_PAYLOAD, payload_hash, stored_id
+from sqs_workers.sql.inbox_guards import Errors, alone
 from sqs_workers.sql.inbox_results import InboxResult, Ran, Skipped, expect_rows
 from sqs_workers.sql.inbox_transaction import InboxTransaction
 from sqs_workers.sql.marks import insert_mark
 from sqs_workers.sql.retention import delete_in_batches
 from sqs_workers.sql.tables import DEFAULT_TABLES, Tables
+from sqs_workers.sql.wholeness import Watch, refuse_autocommit
 
 __all__ = ["Inbox", "InboxResult", "Ran", "Skipped", "expect_rows"]
 
@@ -131,12 +132,14 @@ class Inbox:
                 self._clock.wait(condition, _pause(attempt))
 
     def _run_once(self, event_id: str, digest: str, handler: Callable[[Any], T]) -> InboxResult[T]:
-        errors = _Errors(self)
-        with errors.of_transaction(event_id), transaction(self._engine) as connection:
-            if not self._mark(connection, event_id, digest):
+        errors = Errors(self.consumer, self._refused)
+        with self._alone(event_id), errors.of_transaction(event_id), transaction(self._engine) as connection:
+            watch = self._mark(connection, event_id, digest)
+            if watch is None:
                 return Skipped()
             with errors.of_handler():
                 value = handler(connection)
+            watch.check()
             faults.AFTER_HANDLER.reach()
         faults.AFTER_COMMIT.reach()
         return Ran(value)
@@ -159,13 +162,15 @@ class Inbox:
     async def _arun_once(
         self, event_id: str, digest: str, handler: Callable[[Any], Awaitable[T]]
     ) -> InboxResult[T]:
-        errors = _Errors(self)
-        with errors.of_transaction(event_id):
+        errors = Errors(self.consumer, self._refused)
+        with self._alone(event_id), errors.of_transaction(event_id):
             async with self._asynchronous().begin() as connection:
-                if not await connection.run_sync(self._mark, event_id, digest):
+                watch = await connection.run_sync(self._mark, event_id, digest)
+                if watch is None:
                     return Skipped()
                 with errors.of_handler():
                     value = await handler(connection)
+                await connection.run_sync(_check, watch)
                 faults.AFTER_HANDLER.reach()
         faults.AFTER_COMMIT.reach()
         return Ran(value)
@@ -182,17 +187,24 @@ class Inbox:
         message is to be retried.
 
         :param connection: a connection in a transaction of yours, which you commit (for instance Django's
-            ``connection`` within ``transaction.atomic()``); by default a transaction of its own.
+            ``connection`` within ``transaction.atomic()``); by default a transaction of its own. The counts
+            and hooks then speak of the end of the block, not of your commit.
+        :raises ConfigurationError: the connection commits every statement by itself, or this event's block is
+            entered within itself.
         :raises PayloadConflict: the event was processed with another payload; permanent.
         :raises DatabaseError: the database failed; its ``kind`` says whether it is temporary.
         """
         id_, digest = stored_id(event_id), payload_hash(payload)
-        errors = _Errors(self)
+        errors = Errors(self.consumer, self._refused)
         own = transaction(self._engine) if connection is None else nullcontext(connection)
-        with errors.of_transaction(id_), own as joined:
-            tx = InboxTransaction(joined, fresh=self._mark(joined, id_, digest))
+        alone = self._alone(id_) if connection is None else nullcontext()
+        with alone, errors.of_transaction(id_), own as joined:
+            watch = self._mark(joined, id_, digest)
+            tx = InboxTransaction(joined, fresh=watch is not None)
             with errors.of_handler(), tx:
                 yield tx
+            if watch is not None:
+                watch.check()
             faults.AFTER_HANDLER.reach()
         if connection is None:
             faults.AFTER_COMMIT.reach()
@@ -204,13 +216,16 @@ class Inbox:
     ) -> AsyncIterator[InboxTransaction]:
         """:meth:`once` for an asynchronous engine; ``await`` what ``tx`` returns."""
         id_, digest = stored_id(event_id), payload_hash(payload)
-        errors = _Errors(self)
+        errors = Errors(self.consumer, self._refused)
         own = self._asynchronous().begin() if connection is None else nullcontext(connection)
         with errors.of_transaction(id_):
             async with own as joined:
-                tx = InboxTransaction(joined, fresh=await joined.run_sync(self._mark, id_, digest))
+                watch = await joined.run_sync(self._mark, id_, digest)
+                tx = InboxTransaction(joined, fresh=watch is not None)
                 with errors.of_handler(), tx:
                     yield tx
+                if watch is not None:
+                    await joined.run_sync(_check, watch)
                 faults.AFTER_HANDLER.reach()
         if connection is None:
             faults.AFTER_COMMIT.reach()
@@ -219,8 +234,9 @@ class Inbox:
     def handler(self, event_id: EventIdSource = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Decorator: a function whose first argument is the connection runs once for each event.
 
-        Callers leave the connection out. The payload is all other arguments. The decorated function returns
-        what the function returns, or ``None`` if the event was processed before.
+        Callers leave the connection out. The payload is all other arguments, as they were given: those of the
+        job, also the ones that the function does not take, and without the function's defaults. The decorated
+        function returns what the function returns, or ``None`` if the event was processed before.
 
         :param event_id: name of the argument that is the id, a function of the arguments (a mapping), or
             ``None`` for the stable id of the outbox or else the message id of the running job
@@ -232,8 +248,9 @@ class Inbox:
 
             def bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, dict[str, Any]]:
                 bound = signature.bind(*args, **kwargs)
+                payload = payload_of_call(bound.arguments)
                 bound.apply_defaults()
-                return make_event_id(event_id, bound.arguments), dict(bound.arguments)
+                return make_event_id(event_id, bound.arguments), payload
 
             if inspect.iscoroutinefunction(function):
 
@@ -270,15 +287,23 @@ class Inbox:
         before = self._now() - older_than
         return delete_in_batches(self._engine, table, mine, table.c.processed_at, before, batch)
 
-    def _mark(self, connection: Any, event_id: str, digest: str) -> bool:
-        return insert_mark(
-            executor_of(connection),
+    def _mark(self, connection: Any, event_id: str, digest: str) -> Watch | None:
+        """The transaction that holds the event's mark, or ``None`` if the event was processed before."""
+        executor = executor_of(connection)
+        refuse_autocommit(executor.connection)
+        fresh = insert_mark(
+            executor,
             self._table,
             consumer=self.consumer,
             event_id=event_id,
             digest=digest,
             now=self._now(),
         )
+        return Watch(executor.connection) if fresh else None
+
+    def _alone(self, event_id: str) -> AbstractContextManager[None]:
+        event = (id(self._engine), self._table.fullname, self.consumer, event_id)
+        return alone(event, f"event {event_id!r} of {self.consumer!r}")
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._clock.time(), timezone.utc)
@@ -333,32 +358,8 @@ class Inbox:
             )
 
 
-class _Errors:
-    """Tells errors of the handler, which pass, from those of the transaction, which are translated."""
-
-    def __init__(self, inbox: Inbox) -> None:
-        self._inbox = inbox
-        self._of_handler: BaseException | None = None
-
-    @contextmanager
-    def of_handler(self) -> Iterator[None]:
-        try:
-            yield
-        except BaseException as error:
-            self._of_handler = error
-            hide_parameters(error)
-            raise
-
-    @contextmanager
-    def of_transaction(self, event_id: str) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:
-            if error is self._of_handler:
-                raise
-            if isinstance(error, PayloadConflict):
-                self._inbox._refused(event_id)
-            raise translate(error, f"the transaction of an event of {self._inbox.consumer!r}") from None
+def _check(_connection: Any, watch: Watch) -> None:
+    watch.check()
 
 
 def _pause(attempt: int) -> float:

@@ -15,6 +15,7 @@ recognises the second one.
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -31,6 +32,7 @@ from sqs_workers.sql.retention import delete_in_batches
 from sqs_workers.sql.rows import PENDING, REFUSED, SENT, as_utc, to_row
 from sqs_workers.sql.sqla import sa
 from sqs_workers.sql.tables import DEFAULT_TABLES, Tables
+from sqs_workers.sql.wholeness import refuse_autocommit
 
 __all__ = ["Outbox", "PreparesJobs", "RefusedMessage"]
 
@@ -85,14 +87,18 @@ class Outbox:
 
     @property
     def channel(self) -> str:
-        """PostgreSQL channel on which relays are woken."""
-        return f"sqs_workers.{self.table.fullname}"[:63]
+        """PostgreSQL channel on which relays are woken: 63 bytes at most."""
+        name = f"sqs_workers.{self.table.fullname}"
+        if len(name.encode()) < 64:
+            return name
+        return f"sqs_workers.{hashlib.sha256(name.encode()).hexdigest()[:40]}"
 
     def delay(self, tx: Any, task: PreparesJobs, *args: Any, **kwargs: Any) -> str:
         """Store the job that ``task.delay(*args, **kwargs)`` would send; returns its ``OutboxId``.
 
         :param tx: a SQLAlchemy ``Connection`` or ``Session``, what ``inbox.once()`` yields, Django's
             ``connection``, or a connection of psycopg, PyMySQL or sqlite3: in a transaction that you commit.
+        :raises ConfigurationError: ``tx`` commits every statement by itself.
         :raises MessageTooLargeError: SQS would not take it.
         :raises DatabaseError: the row could not be stored: roll the transaction back.
         """
@@ -110,6 +116,7 @@ class Outbox:
         outbox_id = str(uuid.uuid4())
         _, row = to_row(outbox_id, queue_name, message, self._now())
         executor = executor_of(tx)
+        refuse_autocommit(executor.connection)
         statement: Any = sa.insert(self.table).values(**row)
         if self.notify and executor.dialect_name == "postgresql":
             # One round trip for both; relays hear of it when the transaction commits.

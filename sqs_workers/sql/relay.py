@@ -39,7 +39,8 @@ class Relay:
     """Sends the messages of an outbox to SQS, at least once and in the order of each FIFO group.
 
     Start as many as you like, in threads, processes or machines. A relay that dies between SQS's answer and
-    its own commit has the messages sent once more.
+    its own commit has the messages sent once more. While it works it has one connection beside the engine's
+    pool, and on PostgreSQL a second one that listens.
 
     :param outbox: made with a synchronous engine.
     :param env: an :class:`~sqs_workers.sqs_env.SQSEnv`: has a ``transport``, a method
@@ -131,6 +132,8 @@ class Relay:
     def run_once(self) -> int:
         """Claim and send one batch in the calling thread; returns how many rows were claimed.
 
+        It keeps its connection for the next call, until :meth:`close`.
+
         :raises DatabaseError: the database failed; rows stay as they were.
         """
         with translated(f"the relay of {self._outbox!r}"):
@@ -144,8 +147,11 @@ class Relay:
     def drain(self) -> int:
         """:meth:`run_once` until nothing is due; returns how many rows were claimed."""
         total = 0
-        while claimed := self.run_once():
-            total += claimed
+        try:
+            while claimed := self.run_once():
+                total += claimed
+        finally:
+            self._drop_claims()
         return total
 
     def stop(self) -> None:

@@ -10,10 +10,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqs_workers.clock import SYSTEM_CLOCK, Clock
 from sqs_workers.exceptions import ConfigurationError
@@ -22,6 +23,10 @@ from sqs_workers.sql.errors import RowRefused, is_retryable, translate, translat
 from sqs_workers.sql.sink_table import SinkOptions, SinkTable, inspect_table
 from sqs_workers.sql.sink_writing import Row, Writing, concerns_a_row
 from sqs_workers.sql.sqla import sa
+from sqs_workers.sql.wholeness import refuse_autocommit
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncEngine
 
 __all__ = ["TableSink"]
 
@@ -111,6 +116,7 @@ class TableSink:
 
         :param connection: a SQLAlchemy ``Connection`` or ``Session`` in a transaction that you commit, for
             instance that of the inbox; by default a transaction of its own.
+        :raises ConfigurationError: the connection commits every statement by itself.
         :raises DatabaseError: the database failed, and nothing was written.
         """
         if connection is not None:
@@ -129,19 +135,26 @@ class TableSink:
                     raise translate(error, f"writing to table {self._options.name!r}") from None
             condition = threading.Condition()
             with condition:
-                self._clock.wait(condition, random.uniform(0.005, 0.02 * 2 ** min(attempt, 5)))  # noqa: S311
+                self._clock.wait(condition, _pause(attempt))
 
     async def awrite(self, rows: Sequence[Row], *, connection: Any = None) -> list[RowRefused | None]:
-        """:meth:`write` for an asynchronous engine; a deadlock is left to the retry of the message."""
+        """:meth:`write` for an asynchronous engine."""
         if connection is not None:
             answer: list[RowRefused | None] = await connection.run_sync(self._translated, rows, careful=True)
             return answer
+        engine: AsyncEngine = self._engine
         if not is_async(self._engine):
             raise ConfigurationError(f"the sink of table {self._options.name!r} has no asynchronous engine")
-        with translated(f"writing to table {self._options.name!r}"):
-            async with self._engine.begin() as own:
-                answer = await own.run_sync(self._write, rows, careful=True)
-        return answer
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                async with engine.begin() as own:
+                    return await own.run_sync(self._write, rows, careful=True)
+            except Exception as error:  # noqa: BLE001 - what is raised instead quotes no values
+                if attempt >= self._attempts or not is_retryable(error):
+                    raise translate(error, f"writing to table {self._options.name!r}") from None
+            await asyncio.sleep(_pause(attempt))
 
     def _translated(self, connection: Any, rows: Sequence[Row], *, careful: bool) -> list[RowRefused | None]:
         with translated(f"writing to table {self._options.name!r}"):
@@ -154,6 +167,7 @@ class TableSink:
             connection = inner() if callable(inner) else inner
         if not isinstance(connection, sa.Connection):
             raise ConfigurationError("a sink writes through SQLAlchemy: give it a Connection or a Session")
+        refuse_autocommit(connection)
         if self._known is None:
             self._known = inspect_table(connection, self._options)
         writing = Writing(
@@ -165,6 +179,11 @@ class TableSink:
             careful=careful,
         )
         return writing.run()
+
+
+def _pause(attempt: int) -> float:
+    """Seconds before the next attempt: short, growing, and different for each of those who collided."""
+    return random.uniform(0.005, 0.02 * 2 ** min(attempt, 5))  # noqa: S311
 
 
 def _check_options(options: SinkOptions, serialize_json: str, attempts: int) -> None:

@@ -80,15 +80,31 @@ def _in_order(keys: Iterable[Any]) -> list[Any]:
         return sorted(keys, key=repr)
 
 
+def _size(values: Iterable[Any]) -> int:
+    """Bytes of what is long in ``values``: texts and bytes."""
+    size = 0
+    for value in values:
+        if isinstance(value, str):
+            # Asked of every value of every row: most are ASCII, which costs no encoding.
+            size += len(value) if value.isascii() else len(value.encode("utf-8", "replace"))
+        elif isinstance(value, bytes):
+            size += len(value)
+    return size
+
+
 def chunks(
     columns: tuple[str, ...],
     indexes: Sequence[int],
     values: Callable[[int], list[Any] | None],
     max_parameters: int,
+    max_bytes: int,
+    too_big: Callable[[int], object],
 ) -> Iterator[Chunk]:
     """Cut rows into statements; each row's values are made when its turn comes.
 
     :param values: values of a row, or ``None`` to leave it out.
+    :param max_bytes: of the texts and bytes in one statement; a row with more is left out.
+    :param too_big: told of such a row.
     """
     most = max(1, min(MAX_ROWS, max_parameters // max(len(columns), 1)))
     chunk, size = Chunk(columns), 0
@@ -96,8 +112,11 @@ def chunks(
         row = values(index)
         if row is None:
             continue
-        bytes_ = sum([len(value) for value in row if isinstance(value, (str, bytes))])
-        if chunk.rows and (len(chunk.rows) >= most or size + bytes_ > MAX_BYTES):
+        bytes_ = _size(row)
+        if bytes_ > max_bytes:
+            too_big(index)
+            continue
+        if chunk.rows and (len(chunk.rows) >= most or size + bytes_ > min(max_bytes, MAX_BYTES)):
             yield chunk
             chunk, size = Chunk(columns), 0
         chunk.rows.append(index)

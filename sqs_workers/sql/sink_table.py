@@ -34,6 +34,8 @@ class SinkTable:
 
     :ivar kinds: column -> ``array``, ``aware`` or ``other``.
     :ivar unique: sets of columns that are unique.
+    :ivar generated: columns to which the database alone gives a value.
+    :ivar max_bytes: of one statement, with a margin for quoting.
     """
 
     def __init__(
@@ -42,6 +44,8 @@ class SinkTable:
         syntax: UpsertSyntax,
         kinds: Mapping[str, str],
         unique: Iterable[frozenset[str]],
+        generated: Iterable[str],
+        max_bytes: int,
     ) -> None:
         self._options = options
         self._table = sa.Table(options.table, sa.MetaData(), schema=options.schema)
@@ -50,6 +54,8 @@ class SinkTable:
         self.syntax = syntax
         self.kinds = kinds
         self.unique = tuple(unique)
+        self.generated = frozenset(generated)
+        self.max_bytes = max_bytes
 
     def statement(self, columns: tuple[str, ...], rows: int) -> str:
         """Text of the statement that writes ``rows`` rows of ``columns``."""
@@ -116,9 +122,26 @@ def inspect_table(connection: sa.Connection, options: SinkOptions) -> SinkTable:
             f"finds no row to update: CREATE UNIQUE INDEX {options.table}_{'_'.join(options.keys)} "
             f"ON {options.name} ({keys})"
         )
-    _refuse_lax_mode(connection, options, columns)
+    generated = [str(column["name"]) for column in columns if _is_generated(column)]
+    _refuse_generated(options, generated)
+    packet = _refuse_lax_mode(connection, options, columns)
     kinds = {str(column["name"]): _kind(column["type"]) for column in columns}
-    return SinkTable(options, UpsertSyntax(connection.dialect), kinds, unique)
+    # Quoting doubles a byte at worst.
+    max_bytes = (packet - 64 * 1024) // 2
+    return SinkTable(options, UpsertSyntax(connection.dialect), kinds, unique, generated, max_bytes)
+
+
+def _is_generated(column: Any) -> bool:
+    return "computed" in column or bool((column.get("identity") or {}).get("always"))
+
+
+def _refuse_generated(options: SinkOptions, generated: Sequence[str]) -> None:
+    written = {*(options.update_columns or ()), *options.update_expr} & set(generated)
+    if written:
+        raise ConfigurationError(
+            f"table {options.name!r} makes {', '.join(sorted(written))} by itself: take it out of "
+            "update_columns and update_expr"
+        )
 
 
 def _refuse_unknown(options: SinkOptions, names: Sequence[str]) -> None:
@@ -146,11 +169,12 @@ def _unique_sets(inspector: Any, options: SinkOptions) -> set[frozenset[str]]:
     return found - {frozenset()}
 
 
-def _refuse_lax_mode(connection: sa.Connection, options: SinkOptions, columns: Sequence[Any]) -> None:
+def _refuse_lax_mode(connection: sa.Connection, options: SinkOptions, columns: Sequence[Any]) -> int:
+    """Bytes that one statement may have."""
     if connection.dialect.name not in ("mysql", "mariadb"):
-        return
-    mode, offset = connection.exec_driver_sql(
-        "SELECT @@SESSION.sql_mode, TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(), NOW())"
+        return 2**30
+    mode, offset, packet = connection.exec_driver_sql(
+        "SELECT @@SESSION.sql_mode, TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(), NOW()), @@max_allowed_packet"
     ).one()
     if "STRICT_TRANS_TABLES" not in mode and "STRICT_ALL_TABLES" not in mode:
         raise ConfigurationError(
@@ -164,6 +188,7 @@ def _refuse_lax_mode(connection: sa.Connection, options: SinkOptions, columns: S
             "connection is not UTC, so that moments would be shifted: set time_zone to '+00:00' "
             "(connect_args={'init_command': \"SET time_zone = '+00:00'\"}), or use DATETIME"
         )
+    return int(packet)
 
 
 def _kind(type_: Any) -> str:

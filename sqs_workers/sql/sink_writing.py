@@ -58,7 +58,7 @@ class Writing:
         self._savepoints = careful and table.syntax.family == "postgresql"
         # Rows of one source name their columns in one order: looked at once.
         self._columns: dict[tuple[str, ...], tuple[str, ...]] = {}
-        self._unknown: dict[tuple[str, ...], list[str]] = {}
+        self._wrong: dict[tuple[str, ...], str] = {}
         self._errors: list[RowRefused | None] = [None] * len(rows)
 
     def run(self) -> list[RowRefused | None]:
@@ -87,10 +87,10 @@ class Writing:
         columns = self._columns.get(names)
         if columns is None:
             columns = self._columns[names] = tuple(sorted(names, key=str))
-            self._unknown[columns] = [repr(str(name)) for name in columns if name not in self._table.kinds]
+            self._wrong[columns] = self._wrong_columns(columns)
         key = tuple([row.get(name) for name in keys])
-        if unknown := self._unknown[columns]:
-            self._refuse(index, f"has no column {', '.join(unknown)}")
+        if wrong := self._wrong[columns]:
+            self._refuse(index, wrong)
         elif None in key:
             self._refuse(index, f"needs a value in {', '.join(keys)}, its key")
         elif not names:
@@ -101,8 +101,15 @@ class Writing:
             except TypeError:
                 self._refuse(index, f"takes no list or dict as its key ({', '.join(keys)})")
 
+    def _wrong_columns(self, columns: tuple[str, ...]) -> str:
+        unknown = [repr(str(name)) for name in columns if name not in self._table.kinds]
+        if unknown:
+            return f"has no column {', '.join(unknown)}"
+        generated = [name for name in columns if name in self._table.generated]
+        return f"makes {', '.join(generated)} by itself: a row must not bring it" if generated else ""
+
     def _chunks(self, columns: tuple[str, ...], indexes: Sequence[int]) -> Iterator[Chunk]:
-        rows = self._rows
+        rows, table = self._rows, self._table
 
         def values(index: int) -> list[Any] | None:
             row = rows[index]
@@ -110,7 +117,11 @@ class Writing:
             # Most rows hold nothing but what every driver takes.
             return found if PLAIN.issuperset(map(type, found)) else self._converted(index, columns, found)
 
-        return chunks(columns, indexes, values, self._table.syntax.max_parameters)
+        def too_big(index: int) -> None:
+            # MySQL would close the connection, which looks like an outage.
+            self._refuse(index, "does not take it: one statement cannot carry it (MySQL: max_allowed_packet)")
+
+        return chunks(columns, indexes, values, table.syntax.max_parameters, table.max_bytes, too_big)
 
     def _converted(self, index: int, columns: tuple[str, ...], values: list[Any]) -> list[Any] | None:
         family, kinds = self._table.syntax.family, self._table.kinds

@@ -8,6 +8,7 @@ import threading
 from typing import Any, Protocol
 
 from sqs_workers.clock import Clock
+from sqs_workers.sql.connections import close_lost
 from sqs_workers.sql.errors import is_temporary
 from sqs_workers.sql.sqla import sa
 
@@ -79,6 +80,8 @@ class ListenWaker:
         try:
             connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
             quoted = connection.dialect.identifier_preparer.quote_identifier(self._channel)
+            # Beside the pool: one that is small would have nothing left for the relay's work.
+            connection.detach()
             connection.exec_driver_sql(f"LISTEN {quoted}")
         except Exception as error:
             if not is_temporary(error):
@@ -101,8 +104,8 @@ class ListenWaker:
         pgconn: Any = None
         watched = [self._read]
         if self._connection is not None:
-            # The SQLAlchemy connection's driver connection is psycopg's own.
-            pgconn = self._connection.connection.driver_connection.pgconn  # type: ignore[union-attr]
+            # psycopg's own connection.
+            pgconn = self._connection.connection.dbapi_connection.pgconn  # type: ignore[union-attr]
             watched.append(pgconn.socket)
         ready, _, _ = select.select(watched, [], [], timeout)
         if self._read in ready:
@@ -131,11 +134,9 @@ class ListenWaker:
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            connection.invalidate()
-            connection.close()
+            close_lost(connection)
 
     def close(self) -> None:
-        # Not back into the pool: the connection still listens.
         self._drop()
         os.close(self._read)
         os.close(self._write)

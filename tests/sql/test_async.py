@@ -196,3 +196,28 @@ async def test_asynchronous_and_synchronous_are_not_mixed_up(engine: AsyncEngine
         Relay(Outbox(engine), Sqs())
     with pytest.raises(ConfigurationError, match="asynchronous"):
         Inbox(engine, consumer="billing").run("evt-1", {}, credit(1))
+
+
+@pytest.mark.asyncio
+async def test_an_async_sink_runs_again_when_another_transaction_stood_in_its_way(
+    engine: AsyncEngine, place: Database
+) -> None:
+    blocked: list[str] = []
+    holder = place.engine.connect()
+    credit(1)(holder)
+
+    def release(context: Any) -> None:
+        blocked.append(type(context.original_exception).__name__)
+        if len(blocked) == 2:
+            holder.rollback()
+
+    sa.event.listen(engine.sync_engine, "handle_error", release)
+    setting = "SET lock_timeout = '50ms'"
+    sa.event.listen(engine.sync_engine, "begin", lambda connection: connection.exec_driver_sql(setting))
+    try:
+        sink = TableSink(engine, "totals", keys=["account_id"])
+        assert await sink.awrite([{"account_id": "alice", "amount": 7}]) == [None]
+    finally:
+        holder.close()
+    assert len(blocked) == 2
+    assert balance(place.engine) == 7

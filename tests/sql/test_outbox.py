@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
@@ -114,7 +115,8 @@ def test_everything_of_a_message_comes_out_as_it_went_in(outbox: Outbox, databas
     sqs.answers.append(
         lambda url, messages: (sent.extend(messages), sqs.really(url, [OutgoingMessage("x")]))[1]
     )
-    Relay(outbox, sqs).run_once()
+    with closing(Relay(outbox, sqs)) as relay:
+        relay.run_once()
     (copy,) = sent
     assert copy.attributes == {**attributes, "OutboxId": string_attribute(outbox_id)}
     assert (copy.body, copy.delay_seconds, copy.deduplication_id, copy.group_id, copy.job_name) == (

@@ -149,3 +149,29 @@ def test_a_message_for_a_queue_that_was_deleted_is_set_aside(env: SQSEnv, place:
     relay.drain()
     relay.close()
     assert [refused.queue_name for refused in outbox.refused()] == ["gone"]
+
+
+def test_a_version_that_takes_other_arguments_sees_the_same_event(env: SQSEnv, place: Database) -> None:
+    """The first worker dies before it acknowledges, and the redelivery meets another version."""
+    inbox = Inbox(place.engine, consumer="billing")
+    queue = env.queue("payments")
+
+    def older(tx: Any, payment_id: str, amount: int) -> None:
+        credit(amount)(tx)
+
+    def newer(tx: Any, payment_id: str, amount: int, note: str = "", currency: str = "EUR") -> None:
+        credit(amount)(tx)
+
+    for first, second, arguments in (
+        (older, newer, {"payment_id": "p-1", "amount": 1}),
+        (older, newer, {"payment_id": "p-2", "amount": 1, "note": "a producer that is ahead"}),
+        (newer, older, {"payment_id": "p-3", "amount": 1, "note": "and a worker that is behind"}),
+    ):
+        for version in (first, second):
+            queue.processors.pop("pay", None)
+            task = queue.processor("pay", inbox=inbox, event_id="payment_id")(version)
+            queue.add_job("pay", **arguments)
+            work(env, "payments")
+            del task
+    assert balance(place.engine) == 3
+    assert inbox.counts == {"processed": 3, "skipped": 3}
