@@ -54,6 +54,7 @@ class Message:
 
     __slots__ = (
         "__weakref__",
+        "after_delete",
         "attributes",
         "body",
         "control",
@@ -92,6 +93,8 @@ class Message:
         """Monotonic time, in seconds, at which the receive that brought the message was answered."""
         self.control = control
         self.lease: Lease | None = None
+        self.after_delete: Callable[[], object] | None = None
+        """Called by the worker once SQS has taken the acknowledgement: what the message stood for may go."""
 
     def __repr__(self) -> str:
         # The body stays out of logs.

@@ -38,6 +38,7 @@ from sqs_workers.transport import Boto3Transport, ErrorKind, Transport, classify
 if TYPE_CHECKING:
     from sqs_workers.failure_policies import FailurePolicy
     from sqs_workers.messages import OutgoingMessage
+    from sqs_workers.queues.departures import JobScheduler
     from sqs_workers.worker import Worker, WorkerResult
 
 __all__ = ["SQSEnv"]
@@ -82,6 +83,8 @@ class SQSEnv:
     :param hooks: watch workers; :meth:`on` adds to them.
     :param transport: carries the calls to SQS; over boto3 by default.
     :param clock: for waits and durations; that of a ``MemorySession``, else the system's.
+    :param scheduler: sends jobs that are due later than in 15 minutes, and delays on FIFO queues: an
+        :class:`~sqs_workers.schedules.EventBridgeScheduler`.
     :raises ConfigurationError: a value that cannot work.
     """
 
@@ -109,6 +112,7 @@ class SQSEnv:
         hooks: HookRegistry | None = None,
         transport: Transport | None = None,
         clock: Clock | None = None,
+        scheduler: JobScheduler | None = None,
     ) -> None:
         get_codec(codec)
         check_common(max_attempts, timeout, "the environment")
@@ -139,6 +143,7 @@ class SQSEnv:
         self.transport: Transport = transport or Boto3Transport(
             self._clients.client, monotonic=self.clock.monotonic
         )
+        self.scheduler = scheduler
         self._registry = QueueRegistry(self)
         self._pickle_warning = PickleWarning(accept is None and codec in PICKLE_CONTENT_TYPES)
 
@@ -217,7 +222,8 @@ class SQSEnv:
         :param queue_url: use the queue at this URL instead of looking for the name.
         :param settings: ``failure_policy``, ``max_attempts``, ``timeout``, ``permanent_errors``,
             ``middleware`` and
-            ``accept``, as for the environment, for this queue alone.
+            ``accept``, as for the environment, for this queue alone; ``payload``, which keeps large bodies
+            elsewhere.
         :raises QueueConflictError: it was made with other settings before.
         :raises InvalidQueueNameError: SQS does not allow the name.
         """

@@ -19,8 +19,10 @@ from sqs_workers.exceptions import CodecNotAcceptedError, ConfigurationError, No
 from sqs_workers.limits import MAX_BATCH_ENTRIES, MAX_WAIT_SECONDS
 from sqs_workers.messages import OUTGOING_SINK
 from sqs_workers.outcome import Failed
-from sqs_workers.outgoing import check_attributes, check_id, make_outgoing
+from sqs_workers.outgoing import check_attributes, check_id
 from sqs_workers.processors import as_legacy_result
+from sqs_workers.queues.arrivals import Arrivals
+from sqs_workers.queues.departures import make_message, schedule, takes_schedule
 from sqs_workers.queues.running import WorksQueue
 from sqs_workers.queues.settings import JobSettings, QueueSettings, merge_policies
 from sqs_workers.sending import Sender
@@ -138,13 +140,15 @@ class GenericQueue(WorksQueue):
 
         Within the block of an outbox it goes there.
 
-        :returns: the id that SQS gave it; ``None`` in a batch.
+        :returns: the id that SQS gave it, or that of its schedule; ``None`` in a batch.
         """
         sink = OUTGOING_SINK.get()
         if sink is not None:
             return sink(self.name, message)
         route = self.env.route
-        return self.sender.send(message) if route is None else route(self, message)
+        if route is not None:
+            return route(self, message)
+        return schedule(self, message) if takes_schedule(self, message) else self.sender.send(message)
 
     def send_now(self, message: OutgoingMessage) -> str | None:
         """Send a message, even while a batch is open."""
@@ -200,7 +204,7 @@ class GenericQueue(WorksQueue):
         check_attributes(attributes, where)
         if not self.is_fifo and options.get("group_id") is not None:
             check_id("message group id", options["group_id"], where)
-        return make_outgoing(body, attributes, fifo=self.is_fifo, where=where, **options)
+        return make_message(self, body, attributes, where, **options)
 
     # Receiving
 
@@ -338,7 +342,7 @@ class GenericQueue(WorksQueue):
         """Runs the messages of the queue for a worker."""
         handler = self.__dict__.get("_handler")
         if handler is None:
-            handler = self.__dict__.setdefault("_handler", self._make_handler())
+            handler = self.__dict__.setdefault("_handler", Arrivals(self, self._make_handler()))
         return handler
 
     def _make_handler(self) -> Any:

@@ -14,8 +14,9 @@ from sqs_workers.codecs import get_codec
 from sqs_workers.exceptions import ConfigurationError, NoProcessorError, SerializationError
 from sqs_workers.messages import OUTGOING_SINK, string_attribute
 from sqs_workers.outcome import Failed
-from sqs_workers.outgoing import check_text, make_outgoing
+from sqs_workers.outgoing import check_text
 from sqs_workers.processors import DEFAULT_CONTEXT_VAR, Processor, overrides
+from sqs_workers.queues.departures import make_message, takes_schedule, with_delay
 from sqs_workers.queues.generic import GenericQueue
 from sqs_workers.queues.results import outcome_of_result
 from sqs_workers.queues.settings import JobSettings, check_common, exception_classes
@@ -213,7 +214,7 @@ class JobQueue(GenericQueue):
 
         :param job_name: name of the job.
         :param _content_type: name of the codec; by default that of the environment.
-        :param _delay_seconds: 0 to 900; standard queues only.
+        :param _delay_seconds: up to 366 days; on a FIFO queue by the environment's scheduler alone.
         :param _deduplication_id: FIFO queues only.
         :param _group_id: message group; ``default`` on a FIFO queue.
         :returns: the message id; ``None`` in a batch.
@@ -241,6 +242,7 @@ class JobQueue(GenericQueue):
         self, job_name: str, job_kwargs: dict[str, Any], options: JobOptions = NO_OPTIONS
     ) -> str | None:
         """Send a job; unlike :meth:`add_job` it takes arguments of any name."""
+        options = with_delay(options, self.env.clock)
         if getattr(self.add_job, "__func__", None) is JobQueue.add_job:
             return self._send_job(job_name, job_kwargs, options)
         return self.add_job(
@@ -263,6 +265,8 @@ class JobQueue(GenericQueue):
         if self.env.route is not None or getattr(self.add_job, "__func__", None) is not JobQueue.add_job:
             return await asyncio.to_thread(self.enqueue, job_name, job_kwargs, options)
         message = self.job_message(job_name, job_kwargs, options)
+        if takes_schedule(self, message):
+            return await asyncio.to_thread(self.send_message, message)
         batch = self.sender.current_batch()
         if batch is None:
             return await asyncio.to_thread(self.sender.send_now, message)
@@ -275,6 +279,7 @@ class JobQueue(GenericQueue):
         self, job_name: str, job_kwargs: dict[str, Any], options: JobOptions = NO_OPTIONS
     ) -> OutgoingMessage:
         """The message of a job, checked and not sent."""
+        options = with_delay(options, self.env.clock)
         content_type = options.content_type or self.env.codec
         body, context = self._encode(job_name, job_kwargs, content_type)
         return self._message(job_name, body, context, options)
@@ -315,11 +320,11 @@ class JobQueue(GenericQueue):
             "JobName": string_attribute(job_name),
         }
         _check_job_attributes(attributes, where)
-        return make_outgoing(
+        return make_message(
+            self,
             body,
             attributes,
-            fifo=self.is_fifo,
-            where=where,
+            where,
             delay_seconds=options.delay_seconds,
             deduplication_id=options.deduplication_id,
             group_id=options.group_id,

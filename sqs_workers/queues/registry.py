@@ -20,7 +20,15 @@ __all__ = ["QueueRegistry"]
 
 logger = logging.getLogger("sqs_workers.sqs_env")
 
-_SETTINGS = ("failure_policy", "max_attempts", "timeout", "permanent_errors", "middleware", "accept")
+_SETTINGS = (
+    "failure_policy",
+    "max_attempts",
+    "timeout",
+    "permanent_errors",
+    "middleware",
+    "accept",
+    "payload",
+)
 
 
 class QueueRegistry:
@@ -111,6 +119,7 @@ class QueueRegistry:
             permanent_errors=exception_classes(settings.get("permanent_errors") or (), f"queue {name!r}"),
             middleware=tuple(settings.get("middleware") or ()),
             accept=None if accept is None else frozenset([accept] if isinstance(accept, str) else accept),
+            payload=settings.get("payload"),
         )
 
     def _conflicts(

@@ -30,6 +30,7 @@ from sqs_workers.outcome import (
     Failed,
     MoveTo,
     Outcome,
+    Postponed,
     RetryRequested,
     Unrun,
     Unsettled,
@@ -227,7 +228,8 @@ class Engine:
         duration = self.clock.monotonic() - held.started_at if held.started_at else 0.0
         action = steps.settle(held, outcome)
         steps.report(self.hooks, held, outcome, action, duration)
-        if not isinstance(outcome, Unrun):
+        ran = not isinstance(outcome, (Unrun, Postponed))
+        if ran:
             self._feed_circuit(held.source, outcome)
         state = held.source
         self.acker.add(held, action, more=bool(state.in_hand) and not self.stopping)
@@ -235,7 +237,7 @@ class Engine:
             self._end_of_turn(
                 held, proceed=isinstance(action, Delete), reason="an earlier job of the group failed"
             )
-        if not isinstance(outcome, Unrun):
+        if ran:
             self.watch.ended(held, outcome)
 
     def _let_go(self, held: Held) -> None:

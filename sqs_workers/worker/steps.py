@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import assert_never
@@ -15,6 +15,7 @@ from sqs_workers.hooks import (
     JobDeadLettered,
     JobDiscarded,
     JobFailed,
+    JobPostponed,
     JobRetried,
     JobStarted,
     JobSucceeded,
@@ -29,6 +30,7 @@ from sqs_workers.outcome import (
     Leave,
     MoveTo,
     Outcome,
+    Postponed,
     Rejected,
     RetryRequested,
     Settlement,
@@ -61,7 +63,7 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 _DELETE = Delete()
-_OUTCOMES = (Succeeded, RetryRequested, Failed, Rejected, Unrun, Unsettled)
+_OUTCOMES = (Succeeded, RetryRequested, Failed, Rejected, Unrun, Unsettled, Postponed)
 LEAVE = Leave()
 RELEASE = ChangeVisibility(0)
 
@@ -137,7 +139,7 @@ def error_of(outcome: Outcome) -> BaseException | None:
     match outcome:
         case Failed(error) | Rejected(error) | Unsettled(_, error):
             return error
-        case Succeeded() | RetryRequested() | Unrun():
+        case Succeeded() | RetryRequested() | Unrun() | Postponed():
             return None
         case _:
             assert_never(outcome)
@@ -145,7 +147,7 @@ def error_of(outcome: Outcome) -> BaseException | None:
 
 def settle(held: Held, outcome: Outcome) -> Settlement:
     """What is done with the message. A policy that raises is logged, and the message left to SQS."""
-    if isinstance(outcome, Succeeded):
+    if isinstance(outcome, (Succeeded, Postponed)):
         return _DELETE
     if isinstance(outcome, Unrun):
         return RELEASE
@@ -192,6 +194,8 @@ def report(hooks: HookRegistry, held: Held, outcome: Outcome, action: Settlement
             counts.released += 1
             if hooks.wants(MessageReleased):
                 hooks.emit(MessageReleased(**_fields(held), reason=reason))
+        case Postponed(until):
+            _postponed(hooks, held, until)
         case Unsettled(reason, error):
             counts.failed += 1
             logger.error("Job %s was left behind: %s", held.label, reason, extra=log_fields(held, duration))
@@ -207,6 +211,8 @@ def settled(hooks: HookRegistry, held: Held, ok: bool) -> None:
     action = held.action
     if ok:
         counts.settled += 1
+        if held.message.after_delete is not None and (isinstance(action, Delete) or held.deleted_by_handler):
+            _clean_up(held, held.message.after_delete)
     elif isinstance(action, (Delete, MoveTo)):
         counts.delete_failures += 1
     if isinstance(action, MoveTo) and held.copied:
@@ -227,10 +233,23 @@ def settled(hooks: HookRegistry, held: Held, ok: bool) -> None:
         hooks.emit(MessageSettled(**_fields(held), action=_name(action), ok=ok))
 
 
+def _clean_up(held: Held, after_delete: Callable[[], object]) -> None:
+    try:
+        after_delete()
+    except Exception:
+        logger.exception("What belonged to message %s was not removed", held.label, extra=log_fields(held))
+
+
 def _retried(hooks: HookRegistry, held: Held, action: Settlement, *, requested: bool) -> None:
     held.source.counts.retried += 1
     if isinstance(action, ChangeVisibility) and hooks.wants(JobRetried):
         hooks.emit(JobRetried(**_fields(held), delay=action.seconds, requested=requested))
+
+
+def _postponed(hooks: HookRegistry, held: Held, until: int) -> None:
+    held.source.counts.postponed += 1
+    if hooks.wants(JobPostponed):
+        hooks.emit(JobPostponed(**_fields(held), until=until))
 
 
 def _given_up(hooks: HookRegistry, held: Held, action: Settlement, error: BaseException, reason: str) -> None:
