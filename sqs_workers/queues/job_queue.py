@@ -16,6 +16,7 @@ from sqs_workers.messages import OUTGOING_SINK, string_attribute
 from sqs_workers.outcome import Failed
 from sqs_workers.outgoing import check_text
 from sqs_workers.processors import DEFAULT_CONTEXT_VAR, Processor, overrides
+from sqs_workers.queues.declaring import DeclaresPeriodic
 from sqs_workers.queues.departures import make_message, takes_schedule, with_delay
 from sqs_workers.queues.generic import GenericQueue
 from sqs_workers.queues.results import outcome_of_result
@@ -48,7 +49,7 @@ class RunsOnce(Protocol):
 
 
 @dataclass(eq=False)
-class JobQueue(GenericQueue):
+class JobQueue(DeclaresPeriodic, GenericQueue):
     """A queue of named jobs; each name has a processor.
 
     ::
