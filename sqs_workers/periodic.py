@@ -12,6 +12,7 @@ put forward and back. The rule is that of EventBridge Scheduler, so that it does
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
@@ -22,7 +23,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from sqs_workers.cron import Cron
 from sqs_workers.exceptions import ConfigurationError
 
-__all__ = ["CatchUp", "Periodic", "slot_id"]
+__all__ = ["CatchUp", "Periodic", "SlotClaim", "slot_id"]
 
 CatchUp: TypeAlias = Literal["none", "one", "all"]
 
@@ -38,6 +39,18 @@ def slot_id(name: str, moment: str) -> str:
     :param moment: the slot in UTC: ``2026-03-29T01:00:00Z``.
     """
     return f"{name}@{moment}"
+
+
+@dataclass(frozen=True, slots=True)
+class SlotClaim:
+    """The answer to whoever wants to send the job of a slot.
+
+    :ivar won: whether the slot is the caller's; ``False`` if another beat was faster.
+    :ivar transaction: the transaction in which it was claimed, if there is one.
+    """
+
+    won: bool
+    transaction: Any = None
 
 
 @dataclass(frozen=True)
@@ -128,6 +141,16 @@ class Periodic:
         while slot is not None and slot <= until:
             yield slot
             slot = self.next_slot(slot)
+
+    def latest_slot(self, after: float, until: float) -> int | None:
+        """The last of :meth:`slots`; ``None`` if there is none. Looks at the end first."""
+        window = 3600.0
+        while True:
+            start = max(after, until - window)
+            last = deque(self.slots(start, until), maxlen=1)
+            if last or start == after:
+                return last[0] if last else None
+            window *= 8
 
     def id_of(self, slot: int) -> str:
         """Deduplication id and stable id of the job of a slot."""
