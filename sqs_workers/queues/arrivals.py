@@ -131,7 +131,8 @@ class Arrivals:
         try:
             successor = next_hop(message, remaining, fifo=queue.is_fifo)
             if later:
-                schedule(queue, successor)
+                # A schedule that has just fired may still be there under the id of the job.
+                schedule(queue, successor, job_id=message.message_id)
             else:
                 queue.env.transport.send(message.queue_url or queue.url, successor)
         except Exception as error:  # noqa: BLE001 - the message stays until its successor is taken

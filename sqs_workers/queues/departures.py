@@ -101,12 +101,15 @@ def takes_schedule(queue: Any, message: OutgoingMessage) -> bool:
     return queue.env.scheduler is not None and NOT_BEFORE in message.attributes
 
 
-def schedule(queue: Any, message: OutgoingMessage) -> str:
-    """Hand a message to the environment's scheduler; returns the id that cancels it."""
+def schedule(queue: Any, message: OutgoingMessage, *, job_id: str | None = None) -> str:
+    """Hand a message to the environment's scheduler; returns the id that cancels it.
+
+    :param job_id: tells this schedule from others; the stable id of the job by default.
+    """
     scheduler: JobScheduler = queue.env.scheduler
     return scheduler.schedule(
         queue.url,
         message,
         due=int(message.attributes[NOT_BEFORE]["StringValue"]),
-        job_id=message.attributes[STABLE_ID]["StringValue"],
+        job_id=job_id or message.attributes[STABLE_ID]["StringValue"],
     )
