@@ -75,10 +75,7 @@ class DeclaresPeriodic:
         :param codec: name of the codec.
         :raises ConfigurationError: a value that cannot work, or arguments that do not fit the function.
         """
-        if isinstance(every, timedelta):
-            every = every.total_seconds()
-        if isinstance(every, float) and every.is_integer():
-            every = int(every)
+        seconds = _whole_seconds(every)
 
         def declare(task: TaskT) -> TaskT:
             if not isinstance(task, AsyncTask):
@@ -94,7 +91,7 @@ class DeclaresPeriodic:
                 task.job_name,
                 _bound(task, dict(args or {}), chosen),
                 None if cron is None else Cron(cron),
-                every,  # type: ignore[arg-type]
+                seconds,
                 timezone,
                 catch_up,
                 group_id,
@@ -114,6 +111,13 @@ class DeclaresPeriodic:
         )
         message = self.job_message(periodic.job_name, dict(periodic.kwargs), options)
         return replace(message, attributes={**message.attributes, STABLE_ID: string_attribute(stable_id)})
+
+
+def _whole_seconds(every: float | timedelta | None) -> Any:
+    """Seconds as an integer; what is none of a kind stays, to be refused with the rest."""
+    if isinstance(every, timedelta):
+        every = every.total_seconds()
+    return int(every) if isinstance(every, float) and every.is_integer() else every
 
 
 def _bound(task: AsyncTask[..., Any], kwargs: dict[str, Any], name: str) -> dict[str, Any]:

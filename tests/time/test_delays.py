@@ -7,17 +7,21 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
+from sqlalchemy.pool import StaticPool
 
 from sqs_workers import MemorySession, SQSEnv, create_fifo_queue, create_standard_queue, current_job
 from sqs_workers.batching import BatchMessages
-from sqs_workers.clock import ManualClock
+from sqs_workers.clock import ManualClock, SteppableClock
 from sqs_workers.delays import NOT_BEFORE, STABLE_ID
 from sqs_workers.exceptions import InvalidMessageError, PermanentError
 from sqs_workers.failure_policies import Discard
 from sqs_workers.hooks import JobFailed, JobPostponed, JobSucceeded
 from sqs_workers.messages import string_attribute
 from sqs_workers.queue import RawQueue
+from sqs_workers.sql import Inbox, create_tables
 from sqs_workers.testing import eager
+from tests.field.kit import running, until
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 
@@ -330,3 +334,57 @@ def test_a_worker_holds_nothing_of_a_job_that_is_not_due(
     place.work()
     assert [(value, attempt) for value, _, attempt in place.runs] == [("x", 1)]
     assert caplog.text == ""
+
+
+def test_an_inbox_knows_both_messages_of_a_job_that_a_dying_worker_sent_on(place: Place) -> None:
+    engine = sa.create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
+    create_tables(engine)
+    create_standard_queue(place.env, "payments")
+    effects: list[int] = []
+
+    @place.env.queue("payments").processor("pay", inbox=Inbox(engine, consumer="billing"))
+    def pay(tx: Any, amount: int) -> None:
+        effects.append(amount)
+
+    pay.options(delay=20 * MINUTE).delay(amount=5)
+    place.clock.advance(15 * MINUTE)
+    delete = place.env.transport.delete_batch
+    # The successor is sent, and the worker dies before it acknowledges.
+    place.env.transport.delete_batch = lambda url, receipts: [None for _ in receipts]  # type: ignore[method-assign]
+    place.env.process_batch("payments")
+    place.env.transport.delete_batch = delete  # type: ignore[method-assign]
+    for _ in range(20):
+        place.clock.advance(MINUTE)
+        place.env.process_batch("payments")
+    assert effects == [5]
+    engine.dispose()
+
+
+def test_running_workers_of_which_each_is_stopped_before_the_next_begins() -> None:
+    clock = SteppableClock()
+    session = MemorySession(clock=clock)
+    env = SQSEnv(session, codec="json", clock=clock)
+    create_standard_queue(env, "jobs")
+    runs: list[tuple[float, int]] = []
+    postponed: list[JobPostponed] = []
+    env.on(JobPostponed)(postponed.append)
+
+    @env.queue("jobs").processor("work")
+    def work() -> None:
+        job = current_job()
+        assert job is not None
+        runs.append((clock.time(), job.receive_count))
+
+    due = clock.time() + 40 * MINUTE
+    work.options(delay=40 * MINUTE).delay()
+    for hops in (1, 2):
+        with running(env, "jobs"):
+            clock.advance(15 * MINUTE)
+            until(lambda hops=hops: len(postponed) == hops, "the job was sent on")
+        assert runs == []
+    with running(env, "jobs"):
+        clock.advance(10 * MINUTE + 1)
+        until(lambda: runs, "the job ran")
+    [(at, attempt)] = runs
+    assert at >= due
+    assert attempt == 1
