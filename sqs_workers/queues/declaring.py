@@ -13,11 +13,13 @@ from sqs_workers.delays import STABLE_ID
 from sqs_workers.exceptions import ConfigurationError
 from sqs_workers.messages import string_attribute
 from sqs_workers.periodic import CatchUp, Periodic
+from sqs_workers.processors import Processor, overrides
+from sqs_workers.signatures import is_async_callable
 
 if TYPE_CHECKING:
     from sqs_workers.messages import OutgoingMessage
 
-__all__ = ["DeclaresPeriodic"]
+__all__ = ["DeclaresPeriodic", "refuse_sync_wrapping"]
 
 TaskT = TypeVar("TaskT", bound=AsyncTask[..., Any])
 
@@ -125,3 +127,18 @@ def _bound(task: AsyncTask[..., Any], kwargs: dict[str, Any], name: str) -> dict
         return task._bind((), kwargs)
     except TypeError as error:
         raise ConfigurationError(f"args= of schedule {name!r} do not fit the job: {error}") from error
+
+
+def refuse_sync_wrapping(processor: Any, where: str) -> None:
+    """An ``async def`` function inside of a plain ``process`` would never be awaited.
+
+    :raises ConfigurationError: the processor is such a one.
+    """
+    if not isinstance(processor, Processor) or not processor.is_async:
+        return
+    own = overrides(type(processor))
+    if own.process and not own.aprocess and not is_async_callable(type(processor).process):
+        raise ConfigurationError(
+            f"{where} is async and {type(processor).__qualname__}.process() is not: give the class an "
+            "'async def aprocess(self, job_kwargs, job_context)'"
+        )

@@ -8,14 +8,22 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sqs_workers.delays import NOT_BEFORE, STABLE_ID, long_delay, seconds_until, stamped
 from sqs_workers.limits import MAX_DELAY_SECONDS
-from sqs_workers.outgoing import check_attributes, make_outgoing
+from sqs_workers.outgoing import check_attributes, check_text, make_outgoing
 
 if TYPE_CHECKING:
     from sqs_workers.async_task import JobOptions
     from sqs_workers.clock import Clock
     from sqs_workers.messages import Message, OutgoingMessage
 
-__all__ = ["JobScheduler", "PayloadStore", "make_message", "schedule", "takes_schedule", "with_delay"]
+__all__ = [
+    "JobScheduler",
+    "PayloadStore",
+    "check_job_attributes",
+    "make_message",
+    "schedule",
+    "takes_schedule",
+    "with_delay",
+]
 
 
 class JobScheduler(Protocol):
@@ -113,3 +121,12 @@ def schedule(queue: Any, message: OutgoingMessage, *, job_id: str | None = None)
         due=int(message.attributes[NOT_BEFORE]["StringValue"]),
         job_id=job_id or message.attributes[STABLE_ID]["StringValue"],
     )
+
+
+def check_job_attributes(attributes: Mapping[str, Mapping[str, Any]], where: str) -> None:
+    """Refuse text in the attributes of a job that SQS does not take.
+
+    :raises InvalidMessageError: names the attribute.
+    """
+    for name, attribute in attributes.items():
+        check_text(f"attribute {name!r} of {where}", attribute["StringValue"])

@@ -14,14 +14,12 @@ from sqs_workers.codecs import get_codec
 from sqs_workers.exceptions import ConfigurationError, NoProcessorError, SerializationError
 from sqs_workers.messages import OUTGOING_SINK, string_attribute
 from sqs_workers.outcome import Failed
-from sqs_workers.outgoing import check_text
-from sqs_workers.processors import DEFAULT_CONTEXT_VAR, Processor, overrides
-from sqs_workers.queues.declaring import DeclaresPeriodic
-from sqs_workers.queues.departures import make_message, takes_schedule, with_delay
+from sqs_workers.processors import DEFAULT_CONTEXT_VAR
+from sqs_workers.queues.declaring import DeclaresPeriodic, refuse_sync_wrapping
+from sqs_workers.queues.departures import check_job_attributes, make_message, takes_schedule, with_delay
 from sqs_workers.queues.generic import GenericQueue
 from sqs_workers.queues.results import outcome_of_result
 from sqs_workers.queues.settings import JobSettings, check_common, exception_classes
-from sqs_workers.signatures import is_async_callable
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -171,7 +169,7 @@ class JobQueue(DeclaresPeriodic, GenericQueue):
         made = self.env.processor_maker(
             queue=self, fn=processor, pass_context=pass_context, context_var=context_var, job_name=job_name
         )
-        _refuse_sync_wrapping(made, where)
+        refuse_sync_wrapping(made, where)
         self._settings_by_job()[job_name] = JobSettings(
             failure_policy=failure_policy,
             max_attempts=max_attempts,
@@ -320,7 +318,7 @@ class JobQueue(DeclaresPeriodic, GenericQueue):
             "JobContext": string_attribute(context),
             "JobName": string_attribute(job_name),
         }
-        _check_job_attributes(attributes, where)
+        check_job_attributes(attributes, where)
         return make_message(
             self,
             body,
@@ -370,20 +368,3 @@ class JobQueue(DeclaresPeriodic, GenericQueue):
         from sqs_workers.queues.handlers import JobHandler
 
         return JobHandler(self)
-
-
-def _check_job_attributes(attributes: Mapping[str, Mapping[str, Any]], where: str) -> None:
-    for name, attribute in attributes.items():
-        check_text(f"attribute {name!r} of {where}", attribute["StringValue"])
-
-
-def _refuse_sync_wrapping(processor: Any, where: str) -> None:
-    """An ``async def`` function inside of a plain ``process`` would never be awaited."""
-    if not isinstance(processor, Processor) or not processor.is_async:
-        return
-    own = overrides(type(processor))
-    if own.process and not own.aprocess and not is_async_callable(type(processor).process):
-        raise ConfigurationError(
-            f"{where} is async and {type(processor).__qualname__}.process() is not: give the class an "
-            "'async def aprocess(self, job_kwargs, job_context)'"
-        )

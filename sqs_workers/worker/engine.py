@@ -310,6 +310,8 @@ class Engine:
 
     def _settled(self, held: Held, ok: bool) -> None:
         steps.settled(self.hooks, held, ok)
+        if ok:
+            steps.clean_up(held)
         if isinstance(held.action, MoveTo):
             self._end_of_turn(held, proceed=ok, reason="an earlier job of the group failed")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import assert_never
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LEAVE",
     "RELEASE",
+    "clean_up",
     "error_of",
     "look_up",
     "received",
@@ -211,8 +212,6 @@ def settled(hooks: HookRegistry, held: Held, ok: bool) -> None:
     action = held.action
     if ok:
         counts.settled += 1
-        if held.message.after_delete is not None and (isinstance(action, Delete) or held.deleted_by_handler):
-            _clean_up(held, held.message.after_delete)
     elif isinstance(action, (Delete, MoveTo)):
         counts.delete_failures += 1
     if isinstance(action, MoveTo) and held.copied:
@@ -233,7 +232,11 @@ def settled(hooks: HookRegistry, held: Held, ok: bool) -> None:
         hooks.emit(MessageSettled(**_fields(held), action=_name(action), ok=ok))
 
 
-def _clean_up(held: Held, after_delete: Callable[[], object]) -> None:
+def clean_up(held: Held) -> None:
+    """SQS has taken the acknowledgement: remove what belonged to the message elsewhere."""
+    after_delete = held.message.after_delete
+    if after_delete is None or not (isinstance(held.action, Delete) or held.deleted_by_handler):
+        return
     try:
         after_delete()
     except Exception:
