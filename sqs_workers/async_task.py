@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypedDict, cast
 
 from typing_extensions import NotRequired, ParamSpec, TypeVar
 
+from sqs_workers.delays import check_eta
 from sqs_workers.signatures import HandlerSignature
 
 if TYPE_CHECKING:
@@ -49,16 +50,18 @@ class JobOptions:
     """How a job is sent.
 
     :param content_type: name of the codec; ``None`` for that of the environment.
-    :param delay_seconds: 0 to 900 seconds (or a ``timedelta``); ``None`` leaves it to the queue. Standard
-        queues only.
+    :param delay_seconds: seconds (or a ``timedelta``) until the job is due, 366 days at most; ``None`` leaves
+        it to the queue. On a FIFO queue by the environment's scheduler alone.
     :param deduplication_id: FIFO queues only.
     :param group_id: message group, ``default`` on a FIFO queue.
+    :param eta: when the job is due, instead of ``delay_seconds``.
     """
 
     content_type: str | None = None
     delay_seconds: float | timedelta | None = None
     deduplication_id: str | None = None
     group_id: str | None = None
+    eta: datetime | None = None
 
 
 NO_OPTIONS = JobOptions()
@@ -209,18 +212,26 @@ class AsyncTask(Generic[P, R]):
         self,
         *,
         delay: float | timedelta | None = None,
+        eta: datetime | None = None,
         group_id: str | None = None,
         deduplication_id: str | None = None,
         codec: str | None = None,
     ) -> TaskOptions[P]:
         """How the next job is sent: ``task.options(delay=60).delay(...)``.
 
-        :param delay: 0 to 900 seconds; standard queues only.
+        :param delay: seconds (or a ``timedelta``) until the job is due, 366 days at most. Above 900 seconds a
+            schedule sends the message (``SQSEnv(scheduler=...)``), or messages follow one another. On a
+            FIFO queue only a schedule can.
+        :param eta: when the job is due, instead of ``delay``: a datetime with a time zone. A time that has
+            passed means now.
         :param group_id: message group.
         :param deduplication_id: FIFO queues only.
         :param codec: name of the codec.
+        :raises InvalidMessageError: ``eta`` has no time zone, or is given beside ``delay``.
         """
-        return TaskOptions(self, JobOptions(codec, delay, deduplication_id, group_id))
+        if eta is not None:
+            eta = check_eta(eta, delay)
+        return TaskOptions(self, JobOptions(codec, delay, deduplication_id, group_id, eta))
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         if self._target.takes_batches:

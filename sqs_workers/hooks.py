@@ -18,6 +18,7 @@ __all__ = [
     "JobDeadLettered",
     "JobDiscarded",
     "JobFailed",
+    "JobPostponed",
     "JobRetried",
     "JobStarted",
     "JobSucceeded",
@@ -96,6 +97,16 @@ class JobFailed(MessageEvent):
     duration: float
     error: BaseException
     permanent: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPostponed(MessageEvent):
+    """The job is not due yet: a new message carries it on, and this one is acknowledged.
+
+    :ivar until: when it is due, in seconds since the Unix epoch.
+    """
+
+    until: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ __all__ = [
     "MAX_EVENTBRIDGE_SOURCE",
     "MAX_ID_LENGTH",
     "MAX_IN_FLIGHT_STANDARD",
+    "MAX_LONG_DELAY_SECONDS",
     "MAX_MESSAGE_BYTES",
     "MAX_QUEUE_NAME_LENGTH",
     "MAX_SNS_BYTES",
@@ -36,6 +37,10 @@ https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-m
 MAX_DELAY_SECONDS = 900
 """Seconds that a message, or every message of a queue, may be delayed (15 minutes).
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-delay-queues.html"""
+
+MAX_LONG_DELAY_SECONDS = 366 * 86_400
+"""Seconds that a job may be delayed by messages that follow one another, or by a schedule (a year). The
+library's own limit: a due time further away is taken for a mistake."""
 
 MAX_VISIBILITY_TIMEOUT = 43_200
 """Seconds from receipt that a message may stay in flight (12 hours).

@@ -54,6 +54,7 @@ class Message:
 
     __slots__ = (
         "__weakref__",
+        "after_delete",
         "attributes",
         "body",
         "control",
@@ -95,6 +96,8 @@ class Message:
         self.lease: Lease | None = None
         self.opened: Any = None
         """What a queue with an envelope found inside: kept, because several steps ask."""
+        self.after_delete: Callable[[], object] | None = None
+        """Called by the worker once SQS has taken the acknowledgement: what the message stood for may go."""
 
     def __repr__(self) -> str:
         # The body stays out of logs.

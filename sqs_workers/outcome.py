@@ -20,6 +20,7 @@ __all__ = [
     "Leave",
     "MoveTo",
     "Outcome",
+    "Postponed",
     "Rejected",
     "RetryRequested",
     "Settlement",
@@ -80,7 +81,17 @@ class Unsettled:
     error: BaseException | None = None
 
 
-Outcome: TypeAlias = Succeeded | RetryRequested | Failed | Rejected | Unrun | Unsettled
+@dataclass(frozen=True, slots=True)
+class Postponed:
+    """The job is not due yet, and a new message carries it on: this one is acknowledged.
+
+    :param until: when it is due, in seconds since the Unix epoch.
+    """
+
+    until: int
+
+
+Outcome: TypeAlias = Succeeded | RetryRequested | Failed | Rejected | Unrun | Unsettled | Postponed
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from sqs_workers.limits import (
     MAX_ATTRIBUTES,
     MAX_DELAY_SECONDS,
     MAX_ID_LENGTH,
+    MAX_LONG_DELAY_SECONDS,
     MAX_MESSAGE_BYTES,
     MAX_QUEUE_NAME_LENGTH,
 )
@@ -89,17 +90,17 @@ def check_delay(seconds: Any, *, fifo: bool, where: str) -> int | None:
     if (
         isinstance(seconds, bool)
         or not isinstance(seconds, (int, float))
-        or not 0 <= seconds <= MAX_DELAY_SECONDS
+        or not 0 <= seconds <= (MAX_LONG_DELAY_SECONDS if fifo else MAX_DELAY_SECONDS)
     ):
         raise InvalidMessageError(
-            f"the delay of {where} must be 0 to {MAX_DELAY_SECONDS} seconds, not {seconds!r}"
+            f"the delay of {where} must be 0 to {MAX_LONG_DELAY_SECONDS} seconds, not {seconds!r}"
         )
     if not fifo:
         return math.ceil(seconds)
     if seconds:
         raise InvalidMessageError(
-            f"{where} cannot be delayed by {seconds!r} seconds: a FIFO queue takes no delay per message, "
-            "set the delay of the queue"
+            f"{where} cannot be delayed by {seconds!r} seconds: a FIFO queue takes no delay per message. "
+            "Set the delay of the queue, or let a schedule send it: SQSEnv(scheduler=EventBridgeScheduler(...))"
         )
     return None
 

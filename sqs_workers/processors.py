@@ -24,7 +24,7 @@ from typing_extensions import Self
 from sqs_workers.codecs import Codec, JSONCodec, get_codec
 from sqs_workers.context import JobContext, SQSContext
 from sqs_workers.exceptions import UndecodableMessageError, UnknownCodecError
-from sqs_workers.outcome import Outcome, Succeeded
+from sqs_workers.outcome import Outcome, Postponed, Succeeded
 from sqs_workers.reporting import outcome_of_error
 from sqs_workers.retry import RetryJob
 from sqs_workers.signatures import HandlerSignature, is_async_callable
@@ -316,7 +316,7 @@ def _takes_two(cls: Any) -> bool:
 
 def as_legacy_result(outcome: Outcome) -> bool | ProcessingResult:
     """An outcome as ``process_message`` returns it."""
-    return True if isinstance(outcome, Succeeded) else ProcessingResult(False, None, outcome)
+    return True if isinstance(outcome, (Succeeded, Postponed)) else ProcessingResult(False, None, outcome)
 
 
 def get_job_content_type(job_message: Any) -> str | None:

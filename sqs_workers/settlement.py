@@ -14,6 +14,7 @@ from sqs_workers.outcome import (
     Failed,
     Leave,
     Outcome,
+    Postponed,
     Rejected,
     RetryRequested,
     Settlement,
@@ -48,7 +49,7 @@ def decide(
         redrive policy.
     """
     match outcome:
-        case Succeeded():
+        case Succeeded() | Postponed():
             return _DELETE
         case RetryRequested(delay):
             return ChangeVisibility(backoff_seconds(backoff, message) if delay is None else delay)

@@ -46,6 +46,7 @@ from sqs_workers.transport.errors import as_both
 if TYPE_CHECKING:
     from sqs_workers.failure_policies import FailurePolicy
     from sqs_workers.messages import OutgoingMessage
+    from sqs_workers.queues.departures import JobScheduler
     from sqs_workers.worker import Worker, WorkerResult
 
 __all__ = ["POLICY_NO_BATCHING", "AnyQueue", "AnyQueueT", "SQSEnv"]
@@ -101,6 +102,8 @@ class SQSEnv:
         ``auto`` (lean where that can honour everything about the client, else boto3), or an object of one's own.
         What ``lean`` refuses is a ``ConfigurationError`` when a worker starts or at the first request.
     :param clock: for waits and durations; that of a ``MemorySession``, else the system's.
+    :param scheduler: sends jobs that are due later than in 15 minutes, and delays on FIFO queues: an
+        :class:`~sqs_workers.schedules.EventBridgeScheduler`.
     :raises ConfigurationError: a value that cannot work.
     """
 
@@ -126,6 +129,7 @@ class SQSEnv:
     hooks: HookRegistry = field(default_factory=HookRegistry)
     transport: MadeField[Mode | Transport, Transport] = TRANSPORT
     clock: MadeField[Clock | None, Clock] = CLOCK
+    scheduler: JobScheduler | None = None
 
     def __post_init__(self) -> None:
         get_codec(self.codec)
@@ -213,7 +217,7 @@ class SQSEnv:
         :param queue_url: use the queue at this URL instead of looking for the name.
         :param settings: ``failure_policy``, ``max_attempts``, ``timeout``, ``permanent_errors``,
             ``middleware`` and ``accept``, as for the environment, for this queue alone; ``envelope``: see
-            :mod:`sqs_workers.envelopes`.
+            :mod:`sqs_workers.envelopes`; ``payload`` keeps large bodies elsewhere.
         :raises QueueConflictError: it was made with other settings before.
         :raises InvalidQueueNameError: SQS does not allow the name.
         """

@@ -73,7 +73,12 @@ def open_inbox(name: str, spec: InboxSpec, engine: sa.Engine, hooks: HookRegistr
     :raises WorkerError: the table is missing.
     :raises DatabaseError: the database failed.
     """
-    tables = Tables(processed_events=spec.table, outbox_messages="-outbox", idempotent_calls="-calls")
+    tables = Tables(
+        processed_events=spec.table,
+        outbox_messages="-outbox",
+        idempotent_calls="-calls",
+        schedule_slots="-slots",
+    )
     try:
         if spec.create:
             tables.processed_events.create(engine, checkfirst=True)

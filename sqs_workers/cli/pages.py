@@ -39,10 +39,25 @@ def cli_page() -> str:
         for name in COMMANDS:
             command = cli.get_command(root, name)
             assert command is not None
-            own = {**settings, **command.context_settings}
-            context = click.Context(command, info_name=name, parent=root, **own)
-            parts.append(f"\n## `{name}`\n\n```text\n{command.get_help(context).rstrip()}\n```\n")
+            parts += _sections(command, name, root, settings, "##")
     return "".join(parts)
+
+
+def _sections(
+    command: click.Command, name: str, parent: click.Context, settings: dict[str, Any], level: str
+) -> list[str]:
+    """What a command says of itself, and those below it."""
+    context = click.Context(
+        command, info_name=name, parent=parent, **{**settings, **command.context_settings}
+    )
+    full_name = context.command_path.partition(" ")[2]
+    parts = [f"\n{level} `{full_name}`\n\n```text\n{command.get_help(context).rstrip()}\n```\n"]
+    if isinstance(command, click.Group):
+        for below in command.list_commands(context):
+            found = command.get_command(context, below)
+            assert found is not None
+            parts += _sections(found, below, context, settings, level + "#")
+    return parts
 
 
 if __name__ == "__main__":

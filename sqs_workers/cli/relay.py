@@ -62,6 +62,7 @@ def relay_command(
         processed_events=f"{table_name}_events",
         outbox_messages=table_name,
         idempotent_calls=f"{table_name}_calls",
+        schedule_slots=f"{table_name}_slots",
     )
     relay = Relay(
         Outbox(engine, tables=tables),

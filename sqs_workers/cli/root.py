@@ -31,6 +31,7 @@ COMMANDS = {
     "create": "queues",
     "local": "local",
     "relay": "relay",
+    "schedules": "schedules",
 }
 
 

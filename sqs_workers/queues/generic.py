@@ -18,10 +18,12 @@ from sqs_workers.exceptions import CodecNotAcceptedError, ConfigurationError, No
 from sqs_workers.limits import MAX_BATCH_ENTRIES, MAX_WAIT_SECONDS
 from sqs_workers.messages import OUTGOING_SINK
 from sqs_workers.outcome import Failed
-from sqs_workers.outgoing import check_attributes, check_id, make_outgoing
+from sqs_workers.outgoing import check_attributes, check_id
 from sqs_workers.processors import as_legacy_result
+from sqs_workers.queues.arrivals import Arrivals
 from sqs_workers.queues.checks import is_number
 from sqs_workers.queues.control import ReceiptControl
+from sqs_workers.queues.departures import make_message, schedule, takes_schedule
 from sqs_workers.queues.running import WorksQueue
 from sqs_workers.queues.settings import JobSettings, QueueSettings, merge_policies
 from sqs_workers.queues.standins import calls_transport_of, own_url, transport_of
@@ -49,9 +51,8 @@ ALL_ATTRIBUTES = ("All",)
 class GenericQueue(WorksQueue):
     """A queue of an environment; made by ``env.queue(...)``.
 
-    Subclasses may override :meth:`process_message` and :meth:`process_messages`, which answer with ``True``
-    or with
-    ``False`` (or a :class:`~sqs_workers.processors.ProcessingResult`) to have the message tried again.
+    Subclasses may override :meth:`process_message` and :meth:`process_messages`, which answer with ``True``, or
+    with ``False`` (or a :class:`~sqs_workers.processors.ProcessingResult`) to have the message tried again.
 
     :param env: the environment.
     :param name: name without the environment's prefix.
@@ -153,13 +154,15 @@ class GenericQueue(WorksQueue):
 
         Within the block of an outbox it goes there.
 
-        :returns: the id that SQS gave it; ``None`` in a batch.
+        :returns: the id that SQS gave it, or that of its schedule; ``None`` in a batch.
         """
         sink = OUTGOING_SINK.get()
         if sink is not None:
             return sink(self.name, message)
         route = self.env.route
-        return self.sender.send(message) if route is None else route(self, message)
+        if route is not None:
+            return route(self, message)
+        return schedule(self, message) if takes_schedule(self, message) else self.sender.send(message)
 
     def send_now(self, message: OutgoingMessage) -> str | None:
         """Send a message, even while a batch is open."""
@@ -215,7 +218,7 @@ class GenericQueue(WorksQueue):
         check_attributes(attributes, where)
         if not self.is_fifo and options.get("group_id") is not None:
             check_id("message group id", options["group_id"], where)
-        return make_outgoing(body, attributes, fifo=self.is_fifo, where=where, **options)
+        return make_message(self, body, attributes, where, **options)
 
     # Receiving
 
@@ -354,7 +357,7 @@ class GenericQueue(WorksQueue):
         """Runs the messages of the queue for a worker."""
         handler = self.__dict__.get("_handler")
         if handler is None:
-            handler = self.__dict__.setdefault("_handler", self._make_handler())
+            handler = self.__dict__.setdefault("_handler", Arrivals(self, self._make_handler()))
         return handler
 
     def _make_handler(self) -> Any:

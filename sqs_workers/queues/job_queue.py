@@ -14,14 +14,14 @@ from sqs_workers.codecs import get_codec
 from sqs_workers.exceptions import ConfigurationError, NoProcessorError, SerializationError
 from sqs_workers.messages import OUTGOING_SINK, string_attribute
 from sqs_workers.outcome import Failed
-from sqs_workers.outgoing import check_text, is_plain, make_outgoing
-from sqs_workers.processors import DEFAULT_CONTEXT_VAR, Processor, overrides
+from sqs_workers.processors import DEFAULT_CONTEXT_VAR
 from sqs_workers.queues.checks import check_policies
+from sqs_workers.queues.declaring import DeclaresPeriodic, refuse_sync_wrapping
+from sqs_workers.queues.departures import check_job_attributes, make_message, takes_schedule, with_delay
 from sqs_workers.queues.events import Events, Unmatched, events_of
 from sqs_workers.queues.generic import GenericQueue
 from sqs_workers.queues.results import outcome_of_result
 from sqs_workers.queues.settings import JobSettings, check_common, exception_classes
-from sqs_workers.signatures import is_async_callable
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -49,7 +49,7 @@ class RunsOnce(Protocol):
 
 
 @dataclass(eq=False)
-class JobQueue(GenericQueue):
+class JobQueue(DeclaresPeriodic, GenericQueue):
     """A queue of named jobs; each name has a processor.
 
     ::
@@ -182,7 +182,7 @@ class JobQueue(GenericQueue):
         made = self.env.processor_maker(
             queue=self, fn=processor, pass_context=pass_context, context_var=context_var, job_name=job_name
         )
-        _refuse_sync_wrapping(made, where)
+        refuse_sync_wrapping(made, where)
         self._settings_by_job()[job_name] = JobSettings(
             failure_policy=failure_policy,
             max_attempts=max_attempts,
@@ -237,7 +237,7 @@ class JobQueue(GenericQueue):
 
         :param job_name: name of the job.
         :param _content_type: name of the codec; by default that of the environment.
-        :param _delay_seconds: 0 to 900; standard queues only.
+        :param _delay_seconds: up to 366 days; on a FIFO queue by the environment's scheduler alone.
         :param _deduplication_id: FIFO queues only.
         :param _group_id: message group; ``default`` on a FIFO queue.
         :returns: the message id; ``None`` in a batch.
@@ -265,6 +265,7 @@ class JobQueue(GenericQueue):
         self, job_name: str, job_kwargs: dict[str, Any], options: JobOptions = NO_OPTIONS
     ) -> str | None:
         """Send a job; unlike :meth:`add_job` it takes arguments of any name."""
+        options = with_delay(options, self.env.clock)
         if getattr(self.add_job, "__func__", None) is JobQueue.add_job:
             return self._send_job(job_name, job_kwargs, options)
         return self.add_job(
@@ -287,6 +288,8 @@ class JobQueue(GenericQueue):
         if self.env.route is not None or getattr(self.add_job, "__func__", None) is not JobQueue.add_job:
             return await asyncio.to_thread(self.enqueue, job_name, job_kwargs, options)
         message = self.job_message(job_name, job_kwargs, options)
+        if takes_schedule(self, message):
+            return await asyncio.to_thread(self.send_message, message)
         batch = self.sender.current_batch()
         if batch is None:
             return await asyncio.to_thread(self.sender.send_now, message)
@@ -299,6 +302,7 @@ class JobQueue(GenericQueue):
         self, job_name: str, job_kwargs: dict[str, Any], options: JobOptions = NO_OPTIONS
     ) -> OutgoingMessage:
         """The message of a job, checked and not sent."""
+        options = with_delay(options, self.env.clock)
         content_type = options.content_type or self.env.codec
         body, context = self._encode(job_name, job_kwargs, content_type)
         return self._message(job_name, body, context, options)
@@ -338,12 +342,12 @@ class JobQueue(GenericQueue):
             "JobContext": string_attribute(context),
             "JobName": string_attribute(job_name),
         }
-        _check_job_attributes(attributes, where)
-        return make_outgoing(
+        check_job_attributes(attributes, where)
+        return make_message(
+            self,
             body,
             attributes,
-            fifo=self.is_fifo,
-            where=where,
+            where,
             delay_seconds=options.delay_seconds,
             deduplication_id=options.deduplication_id,
             group_id=options.group_id,
@@ -391,21 +395,3 @@ class JobQueue(GenericQueue):
 
         wrapped = self.settings.envelope is not None or "_events" in self.__dict__
         return EnvelopeHandler(self) if wrapped else JobHandler(self)
-
-
-def _check_job_attributes(attributes: Mapping[str, Mapping[str, Any]], where: str) -> None:
-    for name, attribute in attributes.items():
-        if not is_plain(attribute["StringValue"]):
-            check_text(f"attribute {name!r} of {where}", attribute["StringValue"])
-
-
-def _refuse_sync_wrapping(processor: Any, where: str) -> None:
-    """An ``async def`` function inside of a plain ``process`` would never be awaited."""
-    if not isinstance(processor, Processor) or not processor.is_async:
-        return
-    own = overrides(type(processor))
-    if own.process and not own.aprocess and not is_async_callable(type(processor).process):
-        raise ConfigurationError(
-            f"{where} is async and {type(processor).__qualname__}.process() is not: give the class an "
-            "'async def aprocess(self, job_kwargs, job_context)'"
-        )

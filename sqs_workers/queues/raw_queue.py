@@ -62,7 +62,7 @@ class RawQueue(GenericQueue):
         """Send a message.
 
         :param message_body: text of the message.
-        :param delay_seconds: 0 to 900; on a FIFO queue 0.
+        :param delay_seconds: up to 366 days; on a FIFO queue by the environment's scheduler alone.
         :param deduplication_id: FIFO queues only; left out on others.
         :param group_id: message group; on a standard queue ``default`` stands for none.
         :param attributes: message attributes in boto3's shape.

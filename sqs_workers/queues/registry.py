@@ -31,6 +31,7 @@ _SETTINGS = (
     "middleware",
     "accept",
     "envelope",
+    "payload",
 )
 
 
@@ -139,6 +140,7 @@ class QueueRegistry:
             middleware=check_middleware(settings.get("middleware") or (), f"queue {name!r}"),
             accept=None if accept is None else accepted_names(accept),
             envelope=envelope_policy(settings.get("envelope"), f"queue {name!r}"),
+            payload=settings.get("payload"),
         )
 
     def _conflicts(

@@ -13,6 +13,7 @@ from sqs_workers.limits import MAX_VISIBILITY_TIMEOUT
 from sqs_workers.outcome import (
     Failed,
     Outcome,
+    Postponed,
     Rejected,
     RetryRequested,
     Succeeded,
@@ -28,7 +29,7 @@ __all__ = ["batch_outcomes", "outcome_of_result"]
 
 logger = logging.getLogger("sqs_workers.processors")
 
-_OUTCOMES = (Succeeded, RetryRequested, Failed, Rejected, Unrun, Unsettled)
+_OUTCOMES = (Succeeded, RetryRequested, Failed, Rejected, Unrun, Unsettled, Postponed)
 _SUCCEEDED = Succeeded()
 
 

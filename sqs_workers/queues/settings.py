@@ -39,11 +39,13 @@ class QueueSettings(JobSettings):
     :param middleware: wraps every job, inside of the environment's.
     :param accept: names of the codecs that a worker decodes; ``None`` for the environment's.
     :param envelope: opens what AWS has wrapped around messages; ``None`` for jobs alone.
+    :param payload: keeps large bodies elsewhere: an :class:`~sqs_workers.s3_payload.S3Payload`.
     """
 
     middleware: tuple[Any, ...] = field(default=())
     accept: frozenset[str] | None = None
     envelope: Envelope | None = None
+    payload: Any = None
 
     def differences(self, other: QueueSettings) -> list[str]:
         """Names of the settings that ``other`` has otherwise."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sqs_workers.sql.outbox import Outbox
     from sqs_workers.sql.relay import Relay
     from sqs_workers.sql.sink import TableSink
+    from sqs_workers.sql.slot_lease import DatabaseLease
     from sqs_workers.sql.tables import Tables, create_tables, ddl, metadata
 
 _MODULES = {
@@ -49,6 +50,7 @@ _MODULES = {
     "outbox": ("Outbox",),
     "relay": ("Relay",),
     "sink": ("TableSink",),
+    "slot_lease": ("DatabaseLease",),
     "tables": ("Tables", "create_tables", "ddl", "metadata"),
 }
 _OWNERS = {name: module for module, names in _MODULES.items() for name in names}
@@ -59,6 +61,7 @@ __all__ = [
     "CallInProgress",
     "CallRefused",
     "DatabaseError",
+    "DatabaseLease",
     "DatabaseUnavailable",
     "IdempotentCall",
     "Inbox",

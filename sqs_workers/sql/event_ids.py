@@ -6,6 +6,8 @@ id                    the same for                        use it when
 one of the payload    every delivery, resend, redrive     the sender gives events a stable id
 ``OutboxId``          redeliveries, and what a relay      the job comes through an outbox
                       sends twice
+``StableId``          redeliveries, and the messages      the job is delayed beyond 15 minutes, or
+                      that carry a delayed job on         comes from a schedule
 message id of SQS     redeliveries of one message alone   nothing else is there: a job that was
                                                           sent twice runs twice
 ====================  ==================================  ========================================
@@ -19,6 +21,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from sqs_workers.delays import STABLE_ID
 from sqs_workers.exceptions import ConfigurationError
 from sqs_workers.job import Job, current_job
 
@@ -38,8 +41,9 @@ EventIdSource = str | Callable[[Mapping[str, Any]], str] | None
 
 
 def event_id_of_job(job: Job) -> str:
-    """The stable id of the outbox if the message has one, else the id that SQS gave the message."""
-    return job.message.string_attribute(OUTBOX_ID) or job.message_id
+    """The stable id of the outbox, or of a delayed job, if the message has one, else the id that SQS gave it."""
+    message = job.message
+    return message.string_attribute(OUTBOX_ID) or message.string_attribute(STABLE_ID) or job.message_id
 
 
 def make_event_id(source: EventIdSource, arguments: Mapping[str, Any]) -> str:

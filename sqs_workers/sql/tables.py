@@ -1,4 +1,4 @@
-"""The tables of inbox, outbox and idempotent calls, as SQLAlchemy metadata.
+"""The tables of inbox, outbox, idempotent calls and schedules, as SQLAlchemy metadata.
 
 ``metadata`` holds them under their usual names, for Alembic's ``target_metadata``; :class:`Tables` makes
 others. A later version only ever adds tables, indexes and columns that may be empty or have a default, so
@@ -52,11 +52,12 @@ def _row_id() -> Any:
 
 
 class Tables:
-    """The three tables, under names and in a schema of your choice.
+    """The tables, under names and in a schema of your choice.
 
     :param processed_events: name of the inbox's table.
     :param outbox_messages: name of the outbox's table.
     :param idempotent_calls: name of the table of idempotent calls.
+    :param schedule_slots: name of the table of a beat's lease.
     :param schema: schema (PostgreSQL), database (MySQL) or attached database (SQLite); ``None`` for the
         connection's own.
     :param metadata: SQLAlchemy metadata to which the tables are added; a new one by default.
@@ -69,20 +70,24 @@ class Tables:
         processed_events: str = "processed_events",
         outbox_messages: str = "outbox_messages",
         idempotent_calls: str = "idempotent_calls",
+        schedule_slots: str = "schedule_slots",
         schema: str | None = None,
         metadata: sa.MetaData | None = None,
     ) -> None:
-        if len({processed_events, outbox_messages, idempotent_calls}) != 3:
-            raise ConfigurationError("the tables of inbox, outbox and idempotent calls need different names")
+        if len({processed_events, outbox_messages, idempotent_calls, schedule_slots}) != 4:
+            raise ConfigurationError(
+                "the tables of inbox, outbox, idempotent calls and schedules need different names"
+            )
         self.metadata = sa.MetaData() if metadata is None else metadata
         self.processed_events = _processed_events(processed_events, schema, self.metadata)
         self.outbox_messages = _outbox_messages(outbox_messages, schema, self.metadata)
         self.idempotent_calls = _idempotent_calls(idempotent_calls, schema, self.metadata)
+        self.schedule_slots = _schedule_slots(schedule_slots, schema, self.metadata)
 
     @property
     def all(self) -> tuple[sa.Table, ...]:
         """The tables, in the order in which they are created."""
-        return (self.processed_events, self.outbox_messages, self.idempotent_calls)
+        return (self.processed_events, self.outbox_messages, self.idempotent_calls, self.schedule_slots)
 
     def __repr__(self) -> str:
         return f"<Tables {', '.join(table.fullname for table in self.all)}>"
@@ -150,6 +155,20 @@ def _idempotent_calls(name: str, schema: str | None, metadata: sa.MetaData) -> s
         sa.Column("updated_at", _moment(), nullable=False),
         sa.PrimaryKeyConstraint("operation", "call_key", name=f"pk_{name}"),
         sa.Index(f"ix_{name}_state", "operation", "state", "updated_at"),
+        schema=schema,
+        **_TABLE_OPTIONS,
+    )
+
+
+def _schedule_slots(name: str, schema: str | None, metadata: sa.MetaData) -> sa.Table:
+    return sa.Table(
+        name,
+        metadata,
+        sa.Column("lease", _exact(100), nullable=False),
+        sa.Column("schedule", _exact(64), nullable=False),
+        sa.Column("last_slot", sa.BigInteger(), nullable=False),
+        sa.Column("claimed_at", _moment(), nullable=False),
+        sa.PrimaryKeyConstraint("lease", "schedule", name=f"pk_{name}"),
         schema=schema,
         **_TABLE_OPTIONS,
     )

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from sqs_workers.delays import NOT_BEFORE
 from sqs_workers.messages import Message
 from sqs_workers.outcome import Failed, Outcome, Rejected, RetryRequested
 
@@ -72,7 +73,8 @@ def _received(outgoing: OutgoingMessage, message_id: str, attempt: int) -> Messa
         f"receipt-of-{message_id}",
         outgoing.body,
         attributes,
-        {name: dict(value) for name, value in outgoing.attributes.items()},
+        # Its time has come: nobody waits here.
+        {name: dict(value) for name, value in outgoing.attributes.items() if name != NOT_BEFORE},
         control=_Nothing(),
     )
 

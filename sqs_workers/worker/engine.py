@@ -28,6 +28,7 @@ from sqs_workers.outcome import (
     Delete,
     MoveTo,
     Outcome,
+    Postponed,
     Settlement,
     Succeeded,
     Unrun,
@@ -234,18 +235,19 @@ class Engine:
     def conclude(self, held: Held, outcome: Outcome) -> None:
         """Settle a claimed message as its outcome demands."""
         duration = self.clock.monotonic() - held.started_at if held.started_at else 0.0
+        ran = not isinstance(outcome, (Unrun, Postponed))
         action: Settlement = steps.LEAVE
         try:
             action = steps.settle(held, outcome)
             steps.report(self.hooks, held, outcome, action, duration)
-            if not isinstance(outcome, Unrun):
+            if ran:
                 circuit.feed(self, held.source, outcome)
         finally:
             # Whatever a policy raised: a group must not wait for a message that is never settled.
             self.acker.add(held, action, more=bool(held.source.in_hand) and not self.stopping)
             if not isinstance(action, MoveTo):
                 self._end_of_turn(held, proceed=isinstance(action, Delete), reason=_FAILED)
-        if not isinstance(outcome, Unrun):
+        if ran:
             self.watch.ended(held, outcome)
 
     def succeeded(self, ended: Sequence[tuple[Held, float]]) -> None:
@@ -310,6 +312,8 @@ class Engine:
 
     def _settled(self, held: Held, ok: bool) -> None:
         steps.settled(self.hooks, held, ok)
+        if ok:
+            steps.clean_up(held)
         if isinstance(held.action, MoveTo):
             self._end_of_turn(held, proceed=ok, reason=_FAILED)
 

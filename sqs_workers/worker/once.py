@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sqs_workers.clock import SYSTEM_CLOCK, Clock
 from sqs_workers.core import BatchProcessingResult
 from sqs_workers.hooks import HookRegistry
-from sqs_workers.outcome import Outcome, Succeeded, Unrun
+from sqs_workers.outcome import Outcome, Postponed, Succeeded, Unrun
 from sqs_workers.worker.engine import Engine
 from sqs_workers.worker.source import check_source
 
@@ -93,7 +93,7 @@ class _Collect:
         self.result = BatchProcessingResult(queue_name)
 
     def ended(self, held: Held, outcome: Outcome) -> None:
-        if not isinstance(outcome, Unrun):
+        if not isinstance(outcome, (Unrun, Postponed)):
             self.result.update_with_message(held.message, isinstance(outcome, Succeeded))
 
     def polled_empty(self, state: SourceState) -> None:

@@ -36,6 +36,7 @@ class SourceStats:
     :ivar dead_lettered: messages copied to a dead-letter queue by the failure policy.
     :ivar discarded: messages deleted by the failure policy.
     :ivar released: messages given back unrun.
+    :ivar postponed: messages of jobs that are not due yet, each replaced by a new one.
     :ivar expired: messages not started because their visibility timeout had passed while they waited.
     :ivar timed_out: handlers that outlived their timeout.
     :ivar lost: messages whose visibility could not be extended.
@@ -57,6 +58,7 @@ class SourceStats:
     dead_lettered: int = 0
     discarded: int = 0
     released: int = 0
+    postponed: int = 0
     expired: int = 0
     timed_out: int = 0
     lost: int = 0

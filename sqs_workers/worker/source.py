@@ -40,6 +40,7 @@ class Counts:
     dead_lettered: int = 0
     discarded: int = 0
     released: int = 0
+    postponed: int = 0
     expired: int = 0
     timed_out: int = 0
     lost: int = 0

@@ -16,6 +16,7 @@ from sqs_workers.hooks import (
     JobDeadLettered,
     JobDiscarded,
     JobFailed,
+    JobPostponed,
     JobRetried,
     JobStarted,
     JobSucceeded,
@@ -30,6 +31,7 @@ from sqs_workers.outcome import (
     Leave,
     MoveTo,
     Outcome,
+    Postponed,
     Rejected,
     RetryRequested,
     Settlement,
@@ -47,6 +49,7 @@ __all__ = [
     "DELETE",
     "LEAVE",
     "RELEASE",
+    "clean_up",
     "error_of",
     "look_up",
     "received",
@@ -64,7 +67,7 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 DELETE = Delete()
-_OUTCOMES = (Succeeded, RetryRequested, Failed, Rejected, Unrun, Unsettled)
+_OUTCOMES = (Succeeded, RetryRequested, Failed, Rejected, Unrun, Unsettled, Postponed)
 LEAVE = Leave()
 RELEASE = ChangeVisibility(0)
 
@@ -140,7 +143,7 @@ def error_of(outcome: Outcome) -> BaseException | None:
     match outcome:
         case Failed(error) | Rejected(error) | Unsettled(_, error):
             return error
-        case Succeeded() | RetryRequested() | Unrun():
+        case Succeeded() | RetryRequested() | Unrun() | Postponed():
             return None
         case _:
             assert_never(outcome)
@@ -151,7 +154,7 @@ def settle(held: Held, outcome: Outcome) -> Settlement:
 
     A policy that raises or answers with what cannot be carried out is logged, and the message left to SQS.
     """
-    if isinstance(outcome, Succeeded):
+    if isinstance(outcome, (Succeeded, Postponed)):
         return DELETE
     if isinstance(outcome, Unrun):
         return RELEASE
@@ -216,6 +219,8 @@ def report(hooks: HookRegistry, held: Held, outcome: Outcome, action: Settlement
             counts.released += 1
             if hooks.wants(MessageReleased):
                 hooks.emit(MessageReleased(**_fields(held), reason=reason))
+        case Postponed(until):
+            _postponed(hooks, held, until)
         case Unsettled(reason, error):
             counts.failed += 1
             logger.error("Job %s was left behind: %s", held.label, reason, extra=log_fields(held, duration))
@@ -253,10 +258,27 @@ def settled(hooks: HookRegistry, held: Held, ok: bool) -> None:
         hooks.emit(MessageSettled(**_fields(held), action=_name(action), ok=ok))
 
 
+def clean_up(held: Held) -> None:
+    """SQS has taken the acknowledgement: remove what belonged to the message elsewhere."""
+    after_delete = held.message.after_delete
+    if after_delete is None or not (isinstance(held.action, Delete) or held.deleted_by_handler):
+        return
+    try:
+        after_delete()
+    except Exception:
+        logger.exception("What belonged to message %s was not removed", held.label, extra=log_fields(held))
+
+
 def _retried(hooks: HookRegistry, held: Held, action: Settlement, *, requested: bool) -> None:
     held.source.counts.retried += 1
     if isinstance(action, ChangeVisibility) and hooks.wants(JobRetried):
         hooks.emit(JobRetried(**_fields(held), delay=action.seconds, requested=requested))
+
+
+def _postponed(hooks: HookRegistry, held: Held, until: int) -> None:
+    held.source.counts.postponed += 1
+    if hooks.wants(JobPostponed):
+        hooks.emit(JobPostponed(**_fields(held), until=until))
 
 
 def _given_up(hooks: HookRegistry, held: Held, action: Settlement, error: BaseException, reason: str) -> None:

@@ -333,10 +333,10 @@ def test_packing_keeps_every_message_the_limits_and_the_order(
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"_delay_seconds": 901}, "900"),
-        ({"_delay_seconds": -1}, "900"),
-        ({"_delay_seconds": float("nan")}, "900"),
-        ({"_delay_seconds": "soon"}, "900"),
+        ({"_delay_seconds": 366 * 86_400 + 1}, "31622400"),
+        ({"_delay_seconds": -1}, "31622400"),
+        ({"_delay_seconds": float("nan")}, "31622400"),
+        ({"_delay_seconds": "soon"}, "31622400"),
         ({"_deduplication_id": "x"}, "FIFO"),
         ({"_group_id": "has space"}, "message group id"),
         ({"_group_id": "x" * 129}, "128"),

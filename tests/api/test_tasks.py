@@ -124,7 +124,7 @@ def test_options_are_set_in_both_ways(queue: Any, make_queue: Any) -> None:
         ("default", "3"),
     ]
     with pytest.raises(InvalidMessageError):
-        send.options(delay=1000).delay()
+        send.options(delay=timedelta(days=367)).delay()
 
 
 def test_calling_a_task_is_an_error_that_says_what_to_do(queue: Any) -> None:

@@ -19,6 +19,7 @@ def test_tables_are_created_once(bare_database: Database) -> None:
         "table processed_events",
         "table outbox_messages",
         "table idempotent_calls",
+        "table schedule_slots",
     ]
     assert create_tables(bare_database.engine) == []
 
@@ -26,7 +27,7 @@ def test_tables_are_created_once(bare_database: Database) -> None:
 def test_several_processes_may_create_them_at_once(bare_database: Database) -> None:
     with ThreadPoolExecutor(4) as pool:
         added = list(pool.map(lambda _: create_tables(bare_database.engine), range(4)))
-    assert sorted(len(names) for names in added) == [0, 0, 0, 3]
+    assert sorted(len(names) for names in added) == [0, 0, 0, 4]
 
 
 def older(table: sa.Table, *missing: str) -> sa.Table:
@@ -91,7 +92,7 @@ def test_the_statements_can_be_printed_for_each_dialect(dialect: str, words: lis
     text = ddl(dialect)
     for word in words:
         assert word in text
-    assert text.count("CREATE TABLE") == 3
+    assert text.count("CREATE TABLE") == 4
 
 
 def test_the_printed_statements_make_the_tables(bare_database: Database) -> None:
@@ -108,12 +109,18 @@ def test_an_unknown_dialect_is_refused() -> None:
 
 
 def test_the_metadata_holds_the_tables_under_their_usual_names() -> None:
-    assert set(metadata.tables) == {"processed_events", "outbox_messages", "idempotent_calls"}
+    assert set(metadata.tables) == {
+        "processed_events",
+        "outbox_messages",
+        "idempotent_calls",
+        "schedule_slots",
+    }
     mine = sa.MetaData()
     assert set(Tables(outbox_messages="o", metadata=mine).metadata.tables) == {
         "processed_events",
         "o",
         "idempotent_calls",
+        "schedule_slots",
     }
 
 
@@ -137,6 +144,7 @@ def test_what_a_version_adds_later_may_be_empty_or_has_a_default() -> None:
     first_version = {
         "processed_events": {"consumer", "event_id", "payload_hash", "processed_at"},
         "outbox_messages": {"id", "outbox_id", "queue_name", "body", "attributes", "created_at"},
+        "schedule_slots": {"lease", "schedule", "last_slot", "claimed_at"},
         "idempotent_calls": {"operation", "call_key", "state", "request_hash", "created_at", "updated_at"},
     }
     for table in DEFAULT_TABLES.all:
