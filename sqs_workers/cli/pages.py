@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from sqs_workers.app.reference_page import reference_page
@@ -39,10 +40,24 @@ def cli_page() -> str:
         for name in COMMANDS:
             command = cli.get_command(root, name)
             assert command is not None
-            own = {**settings, **command.context_settings}
-            context = click.Context(command, info_name=name, parent=root, **own)
-            parts.append(f"\n## `{name}`\n\n```text\n{command.get_help(context).rstrip()}\n```\n")
+            parts += _sections(command, name, root, settings, "##")
     return "".join(parts)
+
+
+def _sections(
+    command: click.Command, name: str, parent: click.Context, settings: dict[str, Any], level: str
+) -> Iterator[str]:
+    """The help of a command, and that of the commands below it."""
+    context = click.Context(
+        command, info_name=name, parent=parent, **{**settings, **command.context_settings}
+    )
+    path = context.command_path.removeprefix("sqs-workers ")
+    yield f"\n{level} `{path}`\n\n```text\n{command.get_help(context).rstrip()}\n```\n"
+    if isinstance(command, click.Group):
+        for below in command.list_commands(context):
+            found = command.get_command(context, below)
+            assert found is not None
+            yield from _sections(found, below, context, settings, level + "#")
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ class DeadLetters:
         *,
         clock: Clock = SYSTEM_CLOCK,
         visibility: int = 120,
-        wait_seconds: int = 2,
+        wait_seconds: int = 1,
     ) -> None:
         self.client = client
         self.url = url
@@ -101,12 +101,12 @@ class DeadLetters:
     def sample(self, count: int = 50, where: Where | None = None) -> Sample:
         """Look at up to ``count`` letters that match, and release them.
 
-        Looks at ten times as many at most if there is a condition.
+        With a condition, looks at 1,000, or at ten times as many, at most.
         """
         wanted = where or Where()
         found: list[Letter] = []
         with self._hold() as hold:
-            for letter in hold.scan(count if wanted.everything else count * 10):
+            for letter in hold.scan(count if wanted.everything else max(1000, count * 10)):
                 if wanted.matches(letter):
                     found.append(letter)
                 if len(found) >= count:
