@@ -68,10 +68,11 @@ def open_audit(path: Path, *, bodies: bool = False) -> AuditLog:
     return AuditLog(path, bodies)
 
 
-def letters_of(account: Account, queue: str) -> DeadLetters:
+def letters_of(account: Account, queue: str, **options: Any) -> DeadLetters:
     """The letters of a queue that is named, or given by its URL.
 
+    :param options: as for :class:`DeadLetters`.
     :raises QueueNotFoundError: there is no such queue, or these credentials may not see it.
     """
     client = account.client()
-    return DeadLetters(client, url_of(client, queue))
+    return DeadLetters(client, url_of(client, queue), **options)

@@ -34,6 +34,13 @@ __all__ = ["redrive_command", "stop_in_order"]
 @where_option
 @click.option("--limit", type=click.IntRange(1), help="Messages at most.")
 @to_option
+@click.option(
+    "--hold",
+    type=click.IntRange(2, 43_200),
+    default=120,
+    show_default=True,
+    help="Seconds for which letters in hand are hidden, extended meanwhile; after a kill they come back then.",
+)
 @click.option("--dry-run", is_flag=True, help="Only say what would go where.")
 @account_options
 @json_option
@@ -45,6 +52,7 @@ def redrive_command(
     where: tuple[str, ...],
     limit: int | None,
     to: str | None,
+    hold: int,
     dry_run: bool,
     region: str | None,
     endpoint_url: str | None,
@@ -66,7 +74,7 @@ def redrive_command(
     Exit codes: 0 all that were meant went back, 1 it stopped, or some were not taken.
     """
     account = Account(region, endpoint_url, profile)
-    letters = letters_of(account, queue)
+    letters = letters_of(account, queue, visibility=hold)
     plan = Plan(
         where=parse_where(where),
         to=None if to is None else url_of(letters.client, to),
