@@ -7,7 +7,7 @@ from typing import Any
 
 from sqs_workers.cli import EXIT_FAILED
 from sqs_workers.cli.dlq_options import audit_options, letters_of, open_audit, where_option
-from sqs_workers.cli.dlq_redrive import stop_in_order
+from sqs_workers.cli.interrupting import stop_at_once
 from sqs_workers.cli.needs import click
 from sqs_workers.cli.output import fail, json_option, printable, say, show_json
 from sqs_workers.cli.sqs import Account, account_options, url_of
@@ -61,7 +61,7 @@ def edit_command(
 
     letters = letters_of(Account(region, endpoint_url, profile), queue)
     target = None if to is None else url_of(letters.client, to)
-    with stop_in_order():
+    with stop_at_once():
         new = letters.edit(message_id, change, reason=reason, audit=open_audit(audit), to=target)
     say("Nothing was changed" if new is None else f"{message_id} is replaced by {new}")
     return 0
@@ -111,7 +111,7 @@ def discard_command(
 
     letters = letters_of(Account(region, endpoint_url, profile), queue)
     log = open_audit(audit, bodies=audit_bodies)
-    with stop_in_order():
+    with stop_at_once():
         done = letters.discard(wanted, reason=reason, audit=log, limit=limit, confirm=confirm)
     if as_json:
         show_json({"discarded": done.ids, "left": done.left})

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqs_workers.cli import EXIT_FAILED
 from sqs_workers.cli.dlq_options import letters_of, where_option
-from sqs_workers.cli.dlq_redrive import stop_in_order
+from sqs_workers.cli.interrupting import EXIT_INTERRUPTED, stop_at_once, stop_between_calls
 from sqs_workers.cli.needs import click
 from sqs_workers.cli.output import fail, json_option, say, show_json
 from sqs_workers.cli.sqs import Account, account_options, url_of
@@ -51,7 +51,7 @@ def export_command(
     """
     letters = letters_of(Account(region, endpoint_url, profile), queue)
     count = 0
-    with stop_in_order():
+    with stop_at_once():
         for line in letters.export(parse_where(where), limit):
             file.write(line + "\n")
             count += 1
@@ -94,8 +94,8 @@ def import_command(
     letters = letters_of(Account(region, endpoint_url, profile), queue)
     target = None if to is None else url_of(letters.client, to)
     notes = journal or file.with_name(file.name + ".imported")
-    with stop_in_order(), file.open(encoding="utf-8") as lines:
-        report = letters.import_lines(lines, to=target, journal=notes)
+    with stop_between_calls() as told, file.open(encoding="utf-8") as lines:
+        report = letters.import_lines(lines, to=target, journal=notes, stop=told.is_set)
     if as_json:
         failed = [{"message_id": message_id, "code": code} for message_id, code in report.failed]
         show_json({"sent": report.sent, "known": report.known, "failed": failed})
@@ -103,4 +103,6 @@ def import_command(
         say(f"Imported {report.sent} letter(s); {report.known} were imported before")
     for code, count in Counter(code for _, code in report.failed).items():
         fail(f"{count} letter(s) were not taken: {code}")
+    if report.stopped:
+        return EXIT_INTERRUPTED
     return EXIT_FAILED if report.failed else 0

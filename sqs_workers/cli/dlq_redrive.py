@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import signal
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from sqs_workers.cli import EXIT_FAILED
 from sqs_workers.cli.dlq_options import letters_of, rate_option, to_option, where_option
+from sqs_workers.cli.interrupting import EXIT_INTERRUPTED, stop_between_calls
 from sqs_workers.cli.needs import click
 from sqs_workers.cli.output import fail, json_option, printable, say, show_json
 from sqs_workers.cli.sqs import Account, account_options, queue_name, url_of
 from sqs_workers.redrive import DeadLetters, Plan, RedriveReport, parse_where
 
-__all__ = ["redrive_command", "stop_in_order"]
+__all__ = ["redrive_command"]
 
 
 @click.command("redrive")
@@ -86,27 +84,17 @@ def redrive_command(
     )
     if not as_json and first and not dry_run:
         _warn_of_a_short_wait(letters, wait)
-    with stop_in_order():
-        report = letters.redrive(plan, progress=None if as_json else lambda line: click.echo(line, err=True))
+    with stop_between_calls() as told:
+        report = letters.redrive(
+            plan, progress=None if as_json else lambda line: click.echo(line, err=True), stop=told.is_set
+        )
     if as_json:
         show_json(_as_json(report))
     else:
         _say(report, dry_run)
+    if told.is_set():
+        return EXIT_INTERRUPTED
     return 0 if report.clean else EXIT_FAILED
-
-
-@contextmanager
-def stop_in_order() -> Iterator[None]:
-    """Let SIGTERM end the block as Ctrl-C does: what is in hand is released."""
-
-    def interrupt(number: int, frame: Any) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _warn_of_a_short_wait(letters: DeadLetters, wait: float) -> None:

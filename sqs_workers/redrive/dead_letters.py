@@ -126,20 +126,31 @@ class DeadLetters:
                     return
 
     def import_lines(
-        self, lines: Iterable[str], *, to: str | None = None, journal: Path | None = None
+        self,
+        lines: Iterable[str],
+        *,
+        to: str | None = None,
+        journal: Path | None = None,
+        stop: Callable[[], bool] | None = None,
     ) -> ImportReport:
         """Send exported letters here, or to the queue at the URL ``to``, where they are no dead letters.
 
         :param journal: file of what was imported; the next import with it passes those letters over.
+        :param stop: asked between two calls of SQS whether to end.
         :raises ConfigurationError: a line is not one that an export wrote; nothing is sent then.
         """
         importer = Importer(self.client, to or self.url, clock=self._clock, journal=journal)
-        return importer.run(lines, keep_reasons=to is None)
+        return importer.run(lines, keep_reasons=to is None, stop=stop)
 
     # Sending back
 
     def redrive(
-        self, plan: Plan | None = None, *, progress: Callable[[str], None] | None = None, **options: Any
+        self,
+        plan: Plan | None = None,
+        *,
+        progress: Callable[[str], None] | None = None,
+        stop: Callable[[], bool] | None = None,
+        **options: Any,
     ) -> RedriveReport:
         """Send letters back, each deleted here when its queue has taken it.
 
@@ -148,6 +159,8 @@ class DeadLetters:
 
         :param plan: how; or give the fields of :class:`Plan` as ``options``.
         :param progress: called with a line for people now and then.
+        :param stop: asked between two calls of SQS whether to end; those under way are finished. An exception
+            instead, such as ``KeyboardInterrupt``, may interrupt a call whose letters then are in both queues.
         :raises ConfigurationError: an option out of range, or a letter that may be from several queues.
         """
         run = Redrive(
@@ -158,6 +171,7 @@ class DeadLetters:
             sources=self.sources(),
             hold=self._hold(),
             progress=progress,
+            stop=stop,
         )
         return run.run()
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -110,11 +110,13 @@ class ImportReport:
     :ivar sent: letters that SQS took.
     :ivar known: letters that the journal says were imported before.
     :ivar failed: message id and error code of letters that SQS did not take.
+    :ivar stopped: whether it was told to end before all was sent.
     """
 
     sent: int = 0
     known: int = 0
     failed: list[tuple[str, str]] = field(default_factory=list)
+    stopped: bool = False
 
 
 class Importer:
@@ -134,9 +136,16 @@ class Importer:
         self._clock = clock
         self._journal = journal
 
-    def run(self, lines: Iterable[str], *, keep_reasons: bool = True) -> ImportReport:
+    def run(
+        self,
+        lines: Iterable[str],
+        *,
+        keep_reasons: bool = True,
+        stop: Callable[[], bool] | None = None,
+    ) -> ImportReport:
         """Read all lines, then send.
 
+        :param stop: asked between two calls of SQS whether to end.
         :raises ConfigurationError: a line is not one that an export wrote; nothing is sent then.
         """
         fifo = self._url.endswith(".fifo")
@@ -155,6 +164,9 @@ class Importer:
         # One at a time on a FIFO queue, where a refused letter holds back those behind it.
         size = 1 if fifo else MAX_BATCH_ENTRIES
         for chunk in _calls(waiting, size):
+            if stop is not None and stop():
+                report.stopped = True
+                break
             self._send([entry for entry in chunk if entry[1].group_id not in blocked or not fifo], report)
             failed = {message_id for message_id, _ in report.failed}
             for message_id, message in chunk:

@@ -26,6 +26,8 @@ GROWTH = 10
 _LOOK_SECONDS = 2.0
 _PATIENCE = 3
 
+_SLICE_SECONDS = 1.0
+
 Progress = Callable[[str], None]
 
 
@@ -100,6 +102,7 @@ class Redrive:
 
     :param sources: the queues whose dead letters these are, for letters that do not say it themselves.
     :param progress: called with a line for people now and then.
+    :param stop: asked between two calls of SQS whether to end; those under way are finished.
     """
 
     def __init__(
@@ -112,6 +115,7 @@ class Redrive:
         sources: Sequence[SourceQueue],
         hold: Hold,
         progress: Progress | None = None,
+        stop: Callable[[], bool] | None = None,
     ) -> None:
         self._client = client
         self._url = url
@@ -120,8 +124,9 @@ class Redrive:
         self._sources = sources
         self._hold = hold
         self._say: Progress = progress or (lambda _: None)
+        self._stop = stop or (lambda: False)
         self._taken: list[Letter] = []
-        self._post = ReturnPost(client, clock, self._taken.append)
+        self._post = ReturnPost(client, clock, self._taken.append, self._proceed)
         self._targets: dict[str, Target] = {}
         self._urls: dict[str, str] = {}
         self._due = clock.monotonic()
@@ -154,6 +159,8 @@ class Redrive:
         end = None if size is None else report.sent + size
         while not report.stopped:
             wanted = min([bound - report.sent for bound in (end, plan.limit) if bound is not None] or [10])
+            if self._told_to_stop():
+                return True
             if wanted <= 0:
                 return plan.limit is not None and report.sent >= plan.limit
             if report.seen >= plan.look_at:
@@ -184,6 +191,8 @@ class Redrive:
         for letter in meant:
             by_target.setdefault(self._target_of(letter), []).append(letter)
         for url, chosen in by_target.items():
+            if report.stopped or self._told_to_stop():
+                return
             if self._plan.dry_run:
                 self._count(url, chosen)
             else:
@@ -191,6 +200,8 @@ class Redrive:
 
     def _send(self, target: Target, letters: Sequence[Letter]) -> None:
         self._keep_to_the_rate(len(letters))
+        if self._told_to_stop():
+            return
         try:
             refused = self._post.send(target, letters)
         finally:
@@ -227,9 +238,19 @@ class Redrive:
     def _rest(self, seconds: float) -> None:
         """Wait, and go on holding what is in hand."""
         end = self._clock.monotonic() + seconds
-        while (left := end - self._clock.monotonic()) > 0:
-            pause(self._clock, min(left, 10.0))
+        while (left := end - self._clock.monotonic()) > 0 and not self._told_to_stop():
+            pause(self._clock, min(left, _SLICE_SECONDS))
             self._hold.keep()
+
+    def _proceed(self) -> bool:
+        # Letters of a FIFO queue may take a call each: those at the end must not slip out of our hands.
+        self._hold.keep()
+        return not self._told_to_stop()
+
+    def _told_to_stop(self) -> bool:
+        if self.report.stopped is None and self._stop():
+            self.report.stopped = "told to"
+        return self.report.stopped is not None
 
     # Where to
 
@@ -271,10 +292,10 @@ class Redrive:
             # Counts waver: more than expected counts if it stays, or if it is there at the end.
             looks = looks + 1 if more > 0 else 0
             left = end - self._clock.monotonic()
-            if looks > _PATIENCE or left <= 0:
+            if looks > _PATIENCE or left <= 0 or self._told_to_stop():
                 break
             self._rest(min(left, _LOOK_SECONDS))
-        if more > 0:
+        if more > 0 and report.stopped is None:
             report.stopped = (
                 f"after {report.sent} had been sent back, the dead-letter queue holds {more} more than were "
                 "left in it: the cause is still there, or other jobs fail"

@@ -82,12 +82,20 @@ class ReturnPost:
     """Sends copies of letters to their queues.
 
     :param taken: called with each letter as soon as its target has taken the copy.
+    :param proceed: asked before each call of SQS whether to make it.
     """
 
-    def __init__(self, client: Any, clock: Clock, taken: Callable[[Letter], None]) -> None:
+    def __init__(
+        self,
+        client: Any,
+        clock: Clock,
+        taken: Callable[[Letter], None],
+        proceed: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._client = client
         self._clock = clock
         self._taken = taken
+        self._proceed = proceed
         self._retry = RetryPolicy()
 
     def send(self, target: Target, letters: Sequence[Letter]) -> list[Refused]:
@@ -108,7 +116,7 @@ class ReturnPost:
             except InvalidMessageError as error:
                 refused[position] = Refused(letter, type(error).__name__)
                 invalid.add(letter.group)
-        while chunk := packer.next_call():
+        while (chunk := packer.next_call()) and self._proceed():
             ready = []
             for position, copy in chunk:
                 if target.fifo and letters[position].group in target.blocked:

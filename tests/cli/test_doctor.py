@@ -18,19 +18,38 @@ from sqs_workers.cli.diagnosis.keys import check_key
 from sqs_workers.cli.diagnosis.permissions import check_permissions
 from sqs_workers.cli.diagnosis.signs import Sign
 from sqs_workers.cli.diagnosis.topic import TopicArn, check_topic
+from sqs_workers.cli.sqs import Account
 from tests.servers import require_moto, reset_moto
 
 SNS = "sns.amazonaws.com"
 SIX_DAYS = str(6 * 86_400)
 
 
+class Clients:
+    """Clients of one endpoint, made once: loading their models takes most of the time of a test."""
+
+    def __init__(self, endpoint: str) -> None:
+        self._endpoint = endpoint
+        self._known: dict[tuple[str, str], Any] = {}
+
+    def get(self, service: str, region: str | None = None) -> Any:
+        key = (service, region or "us-east-1")
+        if key not in self._known:
+            self._known[key] = boto3.client(
+                service,
+                region_name=key[1],
+                endpoint_url=self._endpoint,
+                aws_access_key_id="testing",
+                aws_secret_access_key="testing",
+            )
+        return self._known[key]
+
+
 class Cloud:
     """A topic, a queue that is subscribed to it, and its dead-letter queue: a sound set-up on moto."""
 
-    def __init__(self) -> None:
-        self.sqs = boto3.client("sqs")
-        self.sns = boto3.client("sns")
-        self.kms = boto3.client("kms")
+    def __init__(self, clients: Clients) -> None:
+        self.sqs, self.sns, self.kms = (clients.get(service) for service in ("sqs", "sns", "kms"))
         self.topic: str = self.sns.create_topic(Name="orders")["TopicArn"]
         self.dead = self.queue("events-dead", MessageRetentionPeriod="1209600")
         self.redrive = {"deadLetterTargetArn": self.arn(self.dead), "maxReceiveCount": 5}
@@ -98,20 +117,29 @@ class Cloud:
         return queues, details
 
 
+@pytest.fixture(scope="module")
+def clients(moto_endpoint: str) -> Clients:
+    return Clients(moto_endpoint)
+
+
 @pytest.fixture
-def cloud(moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Cloud:
+def cloud(moto_endpoint: str, clients: Clients, monkeypatch: pytest.MonkeyPatch) -> Cloud:
     require_moto()
     reset_moto(moto_endpoint)
     monkeypatch.setenv("AWS_ENDPOINT_URL", moto_endpoint)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    return Cloud()
+    return Cloud(clients)
 
 
 @pytest.fixture
-def diagnose(cloud: Cloud, capsys: pytest.CaptureFixture[str]) -> Callable[..., dict[str, Any]]:
+def diagnose(
+    cloud: Cloud, clients: Clients, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., dict[str, Any]]:
     """Run the doctor; its findings by their codes. Fails if anything was changed."""
+    monkeypatch.setattr(Account, "client", lambda _: clients.get("sqs"))
+    monkeypatch.setattr(Account, "client_of", lambda _, *place: clients.get(*place))
 
     def run(*arguments: str, queue: str = "events", topic: str | None = None) -> dict[str, Any]:
         capsys.readouterr()
@@ -280,18 +308,20 @@ def test_a_queue_that_is_not_subscribed_is_found(cloud: Cloud, diagnose: Diagnos
     assert diagnose() == {}
 
 
-def test_a_queue_of_the_same_name_in_another_region_is_told_apart(cloud: Cloud, diagnose: Diagnose) -> None:
+def test_a_queue_of_the_same_name_in_another_region_is_told_apart(
+    cloud: Cloud, clients: Clients, diagnose: Diagnose
+) -> None:
     cloud.sns.unsubscribe(SubscriptionArn=cloud.subscription)
     other = cloud.arn(cloud.url).replace("us-east-1", "eu-west-1")
-    boto3.client("sqs", region_name="eu-west-1").create_queue(QueueName="events")
+    clients.get("sqs", "eu-west-1").create_queue(QueueName="events")
     cloud.sns.subscribe(TopicArn=cloud.topic, Protocol="sqs", Endpoint=other)
     found = diagnose()
     assert found.keys() == {"subscribed-elsewhere"}
     assert other in found["subscribed-elsewhere"]["message"]
 
 
-def test_a_topic_of_another_region_is_found(cloud: Cloud, diagnose: Diagnose) -> None:
-    there = boto3.client("sns", region_name="eu-west-1")
+def test_a_topic_of_another_region_is_found(cloud: Cloud, clients: Clients, diagnose: Diagnose) -> None:
+    there = clients.get("sns", "eu-west-1")
     topic = there.create_topic(Name="orders")["TopicArn"]
     found = diagnose(topic=topic)
     assert found.keys() == {"not-subscribed", "region", "queue-policy-condition"}

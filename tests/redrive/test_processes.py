@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from sqs_workers.local import LocalServer
+from sqs_workers.local import FaultRule, LocalServer
 from tests.servers import wire_client
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +30,9 @@ pytestmark = pytest.mark.timeout(120)
 class Bench:
     """A queue whose jobs have failed, on a local endpoint."""
 
-    def __init__(self, url: str, directory: Path, name: str) -> None:
+    def __init__(self, server: LocalServer, directory: Path, name: str) -> None:
+        url = server.url
+        self.server = server
         self.client = wire_client(url)
         self.directory = directory
         self.processes: list[subprocess.Popen[bytes]] = []
@@ -131,7 +133,7 @@ class Bench:
 @pytest.fixture(params=["jobs", "jobs.fifo"])
 def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
     with LocalServer() as server:
-        made = Bench(server.url, tmp_path, request.param)
+        made = Bench(server, tmp_path, request.param)
         try:
             yield made
         finally:
@@ -164,10 +166,41 @@ def test_after_kills_none_of_200_is_lost_and_no_more_are_doubled_than_were_in_ha
             assert first == list(range(group, LETTERS, 4)), "the order of the group is kept"
 
 
+def test_killed_between_taking_and_deleting_it_doubles_what_was_in_hand_and_nothing_else(
+    bench: Bench,
+) -> None:
+    bench.client.set_queue_attributes(QueueUrl=bench.url, Attributes={"VisibilityTimeout": "600"})
+    bench.fill()
+    # Deletes are neither carried out nor answered.
+    bench.server.faults.add(FaultRule("DeleteMessageBatch", "blackhole", seconds=30))
+    process = bench.redrive("--first", "0")
+    bench.until(lambda: bench.server.requests["DeleteMessageBatch"] > 0)
+    process.send_signal(signal.SIGKILL)
+    process.wait(10)
+    bench.server.faults.clear()
+    in_hand = bench.depth(bench.url)
+    assert 0 < in_hand <= IN_HAND
+    assert bench.depth(bench.dead) == LETTERS
+    while bench.depth(bench.dead):
+        assert bench.redrive("--first", "0").wait(60) == 0
+
+    numbers = bench.drain()
+    assert set(numbers) == set(range(LETTERS))
+    assert len(numbers) == LETTERS + in_hand
+    if bench.fifo:
+        for group in range(4):
+            first = list(dict.fromkeys(number for number in numbers if number % 4 == group))
+            assert first == list(range(group, LETTERS, 4))
+
+
 def test_sigterm_ends_a_redrive_with_everything_in_one_queue_alone(bench: Bench) -> None:
     bench.fill()
     process = bench.redrive("--first", "0", "--rate", "60/s")
     bench.until(lambda: bench.depth(bench.url) >= 40)
+    # A signal meets it within a call of SQS, whose answer it has to read all the same.
+    bench.server.faults.add(FaultRule("SendMessageBatch", "slow", seconds=0.5))
+    sends = bench.server.requests["SendMessageBatch"]
+    bench.until(lambda: bench.server.requests["SendMessageBatch"] > sends)
     process.terminate()
     assert process.wait(20) == 130
     assert bench.depth(bench.url) + bench.depth(bench.dead) == LETTERS

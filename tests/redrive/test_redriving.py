@@ -220,6 +220,23 @@ def test_letters_behind_one_that_is_not_meant_are_counted_as_unseen(world: World
     assert world.counts(dead) == (25, 0, 0)
 
 
+def test_letters_are_held_while_those_before_them_are_sent_slowly(world: World) -> None:
+    url, dead = world.pair("jobs.fifo")
+    for number in range(10):
+        world.send(url, str(number))
+    world.fail(url)
+    sends = world.client.send_message_batch
+
+    def slowly(**request: Any) -> Any:
+        world.clock.advance(10)
+        return sends(**request)
+
+    world.client.send_message_batch = slowly
+    report = world.letters(dead, visibility=30).redrive(first=0)
+    assert (report.sent, report.clean) == (10, True)
+    assert world.counts(dead) == (0, 0, 0)
+
+
 # What goes wrong
 
 
@@ -287,6 +304,23 @@ def test_ctrl_c_deletes_what_went_back_and_releases_the_rest(world: World) -> No
     with pytest.raises(KeyboardInterrupt):
         world.letters(dead).redrive(first=0)
     assert (world.counts(url)[0], world.counts(dead)) == (10, (20, 0, 0))
+
+
+@pytest.mark.parametrize("calls", [0, 1, 5, 20])
+def test_told_to_stop_it_leaves_every_letter_in_one_queue(world: World, calls: int) -> None:
+    url, dead = dead_letters(world, 30)
+    left = [calls]
+
+    def stop() -> bool:
+        left[0] -= 1
+        return left[0] < 0
+
+    report = world.letters(dead).redrive(first=3, wait=100, rate=2, stop=stop)
+    assert report.stopped == "told to"
+    assert report.sent < 30
+    assert world.counts(url) == (report.sent, 0, 0)
+    assert world.counts(dead) == (30 - report.sent, 0, 0)
+    assert world.clock.monotonic() < 100
 
 
 @pytest.mark.parametrize("options", [{"rate": 0}, {"limit": 0}, {"first": -1}, {"look_at": 0}])
