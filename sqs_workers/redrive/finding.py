@@ -28,6 +28,8 @@ COUNTS = (
     "ApproximateNumberOfMessagesDelayed",
 )
 
+_NOT_OFFERED = (ErrorKind.DENIED, ErrorKind.INVALID, ErrorKind.SERVER)
+
 
 @dataclass(frozen=True, slots=True)
 class SourceQueue:
@@ -135,24 +137,39 @@ def source_queues(
 ) -> tuple[SourceQueue, ...]:
     """The queues whose redrive policy names the queue at ``url``.
 
-    :param known: attributes of queues by URL, which are not asked for again.
+    Where SQS does not say, because the call is not permitted or the endpoint does not have it, the redrive
+    policies of queues are looked through.
+
+    :param known: attributes of queues by URL, to look through; by default those of all queues are asked for.
     """
-    known = dict(known or {})
-    if url not in known:
-        known[url] = queue_attributes(client, url)
-    arn = known[url].get("QueueArn")
-    urls = [other for other, found in known.items() if _target(found) == arn]
+    found = {} if known is None else dict(known)
+    if url not in found:
+        found[url] = queue_attributes(client, url)
     try:
         pages = client.get_paginator("list_dead_letter_source_queues").paginate(QueueUrl=url)
-        urls += [source for page in pages for source in page.get("queueUrls") or () if source not in urls]
+        told = [source for page in pages for source in page.get("queueUrls") or ()]
     except Exception as error:
-        # Not permitted, or not offered by the endpoint: the redrive policies that were seen have to do.
-        if classify(error) not in (ErrorKind.DENIED, ErrorKind.INVALID, ErrorKind.SERVER):
+        if classify(error) not in _NOT_OFFERED:
             raise
-    found = [(source, known.get(source) or queue_attributes(client, source)) for source in urls]
+        told = []
+        if known is None:
+            found |= _all_attributes(client)
+    arn = found[url].get("QueueArn")
+    urls = {other for other, attributes in found.items() if _target(attributes) == arn} | set(told)
     return tuple(
-        _source(source, attributes) for source, attributes in sorted(found, key=lambda pair: pair[0])
+        _source(source, found.get(source) or queue_attributes(client, source)) for source in sorted(urls)
     )
+
+
+def _all_attributes(client: Any) -> dict[str, dict[str, str]]:
+    try:
+        urls = list(_list(client, ""))
+    except Exception as error:
+        if classify(error) not in _NOT_OFFERED:
+            raise
+        return {}
+    with ThreadPoolExecutor(8) as pool:
+        return dict(zip(urls, pool.map(lambda url: queue_attributes(client, url), urls), strict=True))
 
 
 def _list(client: Any, prefix: str) -> Iterator[str]:

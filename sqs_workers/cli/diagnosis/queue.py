@@ -40,7 +40,7 @@ def check_queue(
         yield from _dead_letter_queue(client, name, url, attributes)
         return
     try:
-        sources = source_queues(client, url, {url: attributes})
+        sources = source_queues(client, url)
     except Exception as error:  # noqa: BLE001 - told as a sign
         yield Sign("warning", name, f"its sources cannot be listed: {error_code(error)}", "sources-unseen")
         return
