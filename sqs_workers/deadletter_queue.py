@@ -10,9 +10,9 @@ from typing import Any
 from typing_extensions import Self
 
 from sqs_workers.exceptions import ConfigurationError
-from sqs_workers.outgoing import make_outgoing
 from sqs_workers.queues.generic import GenericQueue
 from sqs_workers.queues.raw_queue import RawQueue
+from sqs_workers.redriven import redriven
 
 __all__ = ["DeadLetterQueue", "PushBackSender"]
 
@@ -44,7 +44,8 @@ class DeadLetterQueue(RawQueue):
 
 @dataclass
 class PushBackSender:
-    """Copies messages to a queue: body and attributes as they are, the message group kept.
+    """Copies messages to a queue: body and message group as they are, and the attributes but for those that
+    say why the message was a dead letter.
 
     The worker deletes a message only after SQS has taken the copy. On a standard queue the copy is hidden for
     one second. On a FIFO queue it has a deduplication id of its own, derived from the id of the message: with
@@ -60,18 +61,11 @@ class PushBackSender:
         if upstream is None:
             raise ConfigurationError("this PushBackSender has no upstream_queue to send to")
         fifo = upstream.is_fifo
-        copy = make_outgoing(
-            message.body,
-            {name: _copy_attribute(value) for name, value in (message.message_attributes or {}).items()},
+        copy = redriven(
+            message,
             fifo=fifo,
             where=f"message {message.message_id} for queue {upstream.name!r}",
+            deduplication_id=f"pushed-back-{message.message_id}",
             delay_seconds=None if fifo else PUSH_BACK_DELAY,
-            deduplication_id=f"pushed-back-{message.message_id}" if fifo else None,
-            group_id=message.attributes.get("MessageGroupId"),
-            job_name=(message.message_attributes or {}).get("JobName", {}).get("StringValue", ""),
         )
         upstream.send_now(copy)
-
-
-def _copy_attribute(attribute: dict[str, Any]) -> dict[str, Any]:
-    return {name: attribute[name] for name in ("DataType", "StringValue", "BinaryValue") if name in attribute}

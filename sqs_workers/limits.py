@@ -14,6 +14,7 @@ __all__ = [
     "MAX_IN_FLIGHT_STANDARD",
     "MAX_LONG_DELAY_SECONDS",
     "MAX_MESSAGE_BYTES",
+    "MAX_MOVES_PER_SECOND",
     "MAX_QUEUE_NAME_LENGTH",
     "MAX_SNS_BYTES",
     "MAX_VISIBILITY_TIMEOUT",
@@ -29,6 +30,10 @@ https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMe
 MAX_MESSAGE_BYTES = 1_048_576
 """Bytes of one message, and of all messages of one batch: body plus names, types and values of attributes.
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html"""
+
+MAX_MOVES_PER_SECOND = 500
+"""Messages a second that a task moves from a dead-letter queue at most.
+https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_StartMessageMoveTask.html"""
 
 MAX_ATTRIBUTES = 10
 """Message attributes of one message.

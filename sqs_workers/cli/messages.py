@@ -9,7 +9,7 @@ from typing import Any
 
 from sqs_workers.cli import EXIT_FAILED
 from sqs_workers.cli.needs import click
-from sqs_workers.cli.output import fail, json_option, say, show_json
+from sqs_workers.cli.output import fail, json_option, printable, say, show_json
 from sqs_workers.cli.sqs import Account, account_options, url_of
 from sqs_workers.limits import MAX_BATCH_ENTRIES, MAX_MESSAGE_BYTES
 
@@ -238,12 +238,5 @@ def _show(message: dict[str, Any]) -> None:
         style="bold",
     )
     for name, value in message["attributes"].items():
-        say(f"  {name}: {_printable(value)}")
-    say(f"  {_printable(message['body'])}")
-
-
-def _printable(text: str) -> str:
-    """Without what would steer the terminal."""
-    return "".join(
-        char if char.isprintable() or char in "\n\t" else "\N{REPLACEMENT CHARACTER}" for char in text
-    )
+        say(f"  {name}: {printable(value)}")
+    say(f"  {printable(message['body'])}")

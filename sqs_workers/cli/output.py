@@ -8,7 +8,17 @@ from typing import Any
 
 from sqs_workers.cli.needs import Console, Table, click
 
-__all__ = ["console", "errors", "fail", "is_terminal", "json_option", "say", "show_json", "table"]
+__all__ = [
+    "console",
+    "errors",
+    "fail",
+    "is_terminal",
+    "json_option",
+    "printable",
+    "say",
+    "show_json",
+    "table",
+]
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 
@@ -41,6 +51,13 @@ def fail(text: str) -> None:
 def show_json(value: Any) -> None:
     """A value for programs."""
     click.echo(json.dumps(value, ensure_ascii=False, indent=2, default=str))
+
+
+def printable(text: str) -> str:
+    """A text of somebody else's, without what would steer the terminal."""
+    return "".join(
+        char if char.isprintable() or char in "\n\t" else "\N{REPLACEMENT CHARACTER}" for char in text
+    )
 
 
 def table(title: str, columns: list[str], rows: list[list[str]], *, right: tuple[str, ...] = ()) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from sqs_workers.app.reference_page import reference_page
@@ -45,19 +46,18 @@ def cli_page() -> str:
 
 def _sections(
     command: click.Command, name: str, parent: click.Context, settings: dict[str, Any], level: str
-) -> list[str]:
-    """What a command says of itself, and those below it."""
+) -> Iterator[str]:
+    """The help of a command, and that of the commands below it."""
     context = click.Context(
         command, info_name=name, parent=parent, **{**settings, **command.context_settings}
     )
-    full_name = context.command_path.partition(" ")[2]
-    parts = [f"\n{level} `{full_name}`\n\n```text\n{command.get_help(context).rstrip()}\n```\n"]
+    path = context.command_path.removeprefix("sqs-workers ")
+    yield f"\n{level} `{path}`\n\n```text\n{command.get_help(context).rstrip()}\n```\n"
     if isinstance(command, click.Group):
         for below in command.list_commands(context):
             found = command.get_command(context, below)
             assert found is not None
-            parts += _sections(found, below, context, settings, level + "#")
-    return parts
+            yield from _sections(found, below, context, settings, level + "#")
 
 
 if __name__ == "__main__":

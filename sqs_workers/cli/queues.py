@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from sqs_workers.cli.metrics import QueueFlow, queue_flow
 from sqs_workers.cli.needs import click
 from sqs_workers.cli.output import json_option, say, show_json, table
 from sqs_workers.cli.sqs import Account, account_options, queue_name, url_of
@@ -29,6 +30,10 @@ class QueueState:
 
     :ivar oldest_age: seconds since its oldest message was sent, by CloudWatch; ``None`` if nobody says.
     :ivar dead_letters: messages of its dead-letter queue; ``None`` without one.
+    :ivar done_per_second: messages a second that were deleted in the last minutes, by CloudWatch: jobs that
+        succeeded, and what was discarded.
+    :ivar again: share (0 to 1) of receives in that time after which no delete followed: jobs that failed, and
+        looks of people.
     """
 
     name: str
@@ -39,18 +44,22 @@ class QueueState:
     oldest_age: float | None = None
     dead_letter_queue: str | None = None
     dead_letters: int | None = None
+    done_per_second: float | None = None
+    again: float | None = None
 
 
-def queue_states(client: Any, urls: Iterable[str], *, age: Any = None) -> list[QueueState]:
+def queue_states(
+    client: Any, urls: Iterable[str], *, flow: Callable[[str], QueueFlow] | None = None
+) -> list[QueueState]:
     """Ask SQS about several queues at once.
 
-    :param age: called with the name of a queue for the age of its oldest message.
+    :param flow: called with the name of a queue for what SQS itself does not say.
     """
     with ThreadPoolExecutor(8) as pool:
         found = dict(pool.map(lambda url: (url, _attributes(client, url)), urls))
-        ages = dict(pool.map(lambda url: (url, age(queue_name(url)) if age else None), found))
+        flows = dict(pool.map(lambda url: (url, flow(queue_name(url)) if flow else QueueFlow()), found))
     by_arn = {attributes.get("QueueArn"): attributes for attributes in found.values()}
-    return [_state(client, url, attributes, by_arn, ages[url]) for url, attributes in found.items()]
+    return [_state(client, url, attributes, by_arn, flows[url]) for url, attributes in found.items()]
 
 
 def _attributes(client: Any, url: str) -> dict[str, str]:
@@ -60,7 +69,11 @@ def _attributes(client: Any, url: str) -> dict[str, str]:
 
 
 def _state(
-    client: Any, url: str, attributes: dict[str, str], by_arn: dict[Any, dict[str, str]], age: float | None
+    client: Any,
+    url: str,
+    attributes: dict[str, str],
+    by_arn: dict[Any, dict[str, str]],
+    flow: QueueFlow,
 ) -> QueueState:
     arn = json.loads(attributes.get("RedrivePolicy") or "{}").get("deadLetterTargetArn")
     dead: int | None = None
@@ -78,42 +91,16 @@ def _state(
         int(attributes.get("ApproximateNumberOfMessages", 0)),
         int(attributes.get("ApproximateNumberOfMessagesNotVisible", 0)),
         int(attributes.get("ApproximateNumberOfMessagesDelayed", 0)),
-        age,
+        flow.oldest_age,
         None if arn is None else str(arn).rpartition(":")[2],
         dead,
+        flow.done_per_second,
+        flow.again,
     )
 
 
 def _sum(attributes: dict[str, str]) -> int:
     return sum(int(attributes.get(name, 0)) for name in _ATTRIBUTES[:3])
-
-
-def oldest_age(account: Account) -> Any:
-    """Asks CloudWatch for the age of a queue's oldest message; SQS itself does not say."""
-    import datetime
-
-    import boto3
-
-    watch = boto3.Session(profile_name=account.profile, region_name=account.region).client("cloudwatch")
-
-    def ask(name: str) -> float | None:
-        now = datetime.datetime.now(datetime.timezone.utc)
-        try:
-            answer = watch.get_metric_statistics(
-                Namespace="AWS/SQS",
-                MetricName="ApproximateAgeOfOldestMessage",
-                Dimensions=[{"Name": "QueueName", "Value": name}],
-                StartTime=now - datetime.timedelta(minutes=10),
-                EndTime=now,
-                Period=60,
-                Statistics=["Maximum"],
-            )
-        except Exception:  # noqa: BLE001 - not permitted, or no CloudWatch here: not known
-            return None
-        points = sorted(answer.get("Datapoints") or (), key=lambda point: point["Timestamp"])
-        return float(points[-1]["Maximum"]) if points else None
-
-    return ask
 
 
 @click.command("queues")
@@ -138,7 +125,7 @@ def queues_command(
         for page in client.get_paginator("list_queues").paginate(QueueNamePrefix=prefix)
         for url in page.get("QueueUrls") or ()
     ]
-    states = queue_states(client, urls, age=None if endpoint_url else oldest_age(account))
+    states = queue_states(client, urls, flow=None if endpoint_url else queue_flow(account))
     if as_json:
         show_json([asdict(state) for state in states])
         return 0

@@ -25,6 +25,7 @@ COMMANDS = {
     "doctor": "doctor",
     "send": "messages",
     "peek": "messages",
+    "dlq": "dlq",
     "queues": "queues",
     "top": "top",
     "purge": "queues",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 import time
@@ -38,6 +39,22 @@ class Account:
             _await_local(self.endpoint_url)
         spec = Sqs(region_name=self.region, endpoint_url=self.endpoint_url, profile_name=self.profile)
         return open_sqs("--region, --profile", spec)
+
+    def client_of(self, service: str, region: str | None = None) -> Any:
+        """A boto3 client of another service, for a look.
+
+        :param region: instead of that of the options.
+        """
+        import boto3
+        from botocore.config import Config
+
+        # What stands for SQS alone is not for others.
+        own = self.endpoint_url != os.environ.get("AWS_ENDPOINT_URL_SQS")
+        config = Config(
+            connect_timeout=10, read_timeout=20, retries={"mode": "standard", "total_max_attempts": 3}
+        )
+        session: Any = boto3.Session(profile_name=self.profile, region_name=region or self.region)
+        return session.client(service, endpoint_url=self.endpoint_url if own else None, config=config)
 
 
 def _await_local(endpoint_url: str) -> None:

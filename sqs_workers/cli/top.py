@@ -6,9 +6,10 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from sqs_workers.cli.metrics import queue_flow
 from sqs_workers.cli.needs import Live, Table, click
 from sqs_workers.cli.output import console, is_terminal, json_option, show_json
-from sqs_workers.cli.queues import QueueState, duration, oldest_age, queue_states
+from sqs_workers.cli.queues import QueueState, duration, queue_states
 from sqs_workers.cli.sqs import Account, account_options, url_of
 
 __all__ = ["top_command"]
@@ -62,6 +63,10 @@ def top_command(
 ) -> int:
     """Watch QUEUES (all unless named): depth, change a second, in flight, age, dead letters. Ctrl-C ends it.
 
+    Depth alone proves nothing: a message that is thrown away makes a queue shorter, too. On AWS, CloudWatch
+    adds, minutes late, the age of the oldest message, what is done a second, and the share of receives after
+    which a message came again. How many letters die a second is seen everywhere.
+
     SQS counts approximately, and a second or more late. With --json, or in a pipe, one JSON object or table a
     look.
 
@@ -72,7 +77,7 @@ def top_command(
     account = Account(region, endpoint_url, profile)
     client = account.client()
     urls = [url_of(client, name) for name in queues] or client.list_queues().get("QueueUrls", [])
-    age = None if endpoint_url else oldest_age(account)
+    flow = None if endpoint_url else queue_flow(account)
     shown: Live | None = None
     if is_terminal() and not as_json:
         shown = Live("", console=console(), auto_refresh=False, screen=count is None)
@@ -83,7 +88,7 @@ def top_command(
         shown.start()
     try:
         while True:
-            now = queue_states(client, urls, age=age)
+            now = queue_states(client, urls, flow=flow)
             at = time.monotonic()
             found = lines(now, before, at - last)
             before, last, looks = now, at, looks + 1
@@ -120,7 +125,18 @@ def _show(found: list[Line], live: Live | None, as_json: bool) -> None:
 
 def _table(found: list[Line]) -> Table:
     shown = Table(box=None, pad_edge=False, title=time.strftime("%H:%M:%S"), title_justify="left")
-    for name in ("queue", "visible", "change", "in flight", "delayed", "oldest", "dead"):
+    for name in (
+        "queue",
+        "visible",
+        "change",
+        "in flight",
+        "delayed",
+        "oldest",
+        "done",
+        "again",
+        "dead",
+        "dying",
+    ):
         shown.add_column(
             name,
             justify="left" if name == "queue" else "right",
@@ -144,5 +160,8 @@ def _cells(line: Line) -> list[str]:
         str(state.in_flight),
         str(state.delayed),
         duration(state.oldest_age),
+        "-" if state.done_per_second is None else f"{state.done_per_second:.1f}/s",
+        "-" if state.again is None else f"{state.again:.0%}",
         str(dead),
+        "-" if line.dead_per_second is None else f"{line.dead_per_second:+.1f}/s",
     ]

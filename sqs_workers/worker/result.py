@@ -49,6 +49,11 @@ class SourceStats:
     :ivar buffered: messages that wait for a slot.
     :ivar paused: whether a circuit has paused the queue.
     :ivar last_good_poll: age of the last answered receive in seconds; ``None`` before the first.
+    :ivar oldest_message: seconds since the oldest message in hand was sent; ``None`` with empty hands. While
+        the worker keeps up, it is that of the queue.
+    :ivar success_rate: jobs a second that succeeded, over the last minute or the time since ``stats()`` was
+        asked for last, whichever is longer.
+    :ivar error_rate: share (0 to 1) of the jobs that ended in that time and failed.
     """
 
     received: int = 0
@@ -71,6 +76,9 @@ class SourceStats:
     buffered: int = 0
     paused: bool = False
     last_good_poll: float | None = None
+    oldest_message: float | None = None
+    success_rate: float = 0.0
+    error_rate: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +94,9 @@ class WorkerStats:
     :ivar rate: jobs a second that the slots can do at the measured duration; 0.0 before the first.
     :ivar last_good_poll: age in seconds of the last answered receive of the queue that waits longest for one;
         ``None`` if some queue has had none.
+    :ivar oldest_message: seconds since the oldest message in hand was sent; ``None`` with empty hands.
+    :ivar success_rate: jobs a second that succeeded, as in :class:`SourceStats`, of all queues.
+    :ivar error_rate: share (0 to 1) of the jobs that failed, likewise.
     """
 
     state: str
@@ -96,6 +107,9 @@ class WorkerStats:
     acker_backlog: int = 0
     rate: float = 0.0
     last_good_poll: float | None = None
+    oldest_message: float | None = None
+    success_rate: float = 0.0
+    error_rate: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from sqs_workers.clock import SYSTEM_CLOCK, Clock
 from sqs_workers.exceptions import ConfigurationError, WorkerError
 from sqs_workers.hooks import HookRegistry, WorkerStarted, WorkerStopped
 from sqs_workers.worker.engine import Engine
+from sqs_workers.worker.flow import Flow, oldest_age
 from sqs_workers.worker.lifecycle import Control, Stop
 from sqs_workers.worker.poller import Poller
 from sqs_workers.worker.result import (
@@ -87,6 +88,8 @@ class Worker:
         self._engine: Engine | None = None
         self._control: Control | None = None
         self._stop_asked: str | None = None
+        # Of all queues together, under the empty name, and of each.
+        self._flows: dict[str, Flow] = {}
 
     def run(self) -> WorkerResult:
         """Work until stopped. Runs again after it has returned, but not twice at once.
@@ -114,6 +117,10 @@ class Worker:
             if self._control is not None:
                 raise WorkerError("this worker runs already; a second run() at once is not possible")
             self._engine = engine
+            self._flows = {
+                name: Flow(self._clock.monotonic())
+                for name in ("", *(source.name for source in self._sources))
+            }
             self._control = Control(engine, handle_signals=self._handle_signals)
         try:
             return self._run(engine, self._control)
@@ -172,16 +179,40 @@ class Worker:
             ages = [_poll_age(state, now) for state in engine.sources]
             known = [age for age in ages if age is not None]
             oldest = [held.received_at for state in engine.sources for held in state.in_hand.values()]
+            sources = {
+                name: self._with_flow(name, stats, state, now)
+                for state, (name, stats) in zip(
+                    engine.sources, _source_stats(engine.sources, now).items(), strict=True
+                )
+            }
+            sent = [stats.oldest_message for stats in sources.values() if stats.oldest_message is not None]
+            success_rate, error_rate = self._flows[""].rates(
+                sum(stats.succeeded for stats in sources.values()),
+                sum(stats.failed for stats in sources.values()),
+                now,
+            )
             return WorkerStats(
                 state=self._state(engine),
-                sources=_source_stats(engine.sources, now),
+                sources=sources,
                 in_flight=engine.slots.running,
                 buffered=sum(len(state.buffer) for state in engine.sources),
                 oldest=now - min(oldest) if oldest else 0.0,
                 acker_backlog=engine.acker.backlog,
                 rate=engine.slots.rate,
                 last_good_poll=max(known) if len(known) == len(ages) else None,
+                oldest_message=max(sent) if sent else None,
+                success_rate=success_rate,
+                error_rate=error_rate,
             )
+
+    def _with_flow(self, name: str, stats: SourceStats, state: SourceState, now: float) -> SourceStats:
+        success_rate, error_rate = self._flows[name].rates(stats.succeeded, stats.failed, now)
+        return replace(
+            stats,
+            oldest_message=oldest_age((held.message for held in state.in_hand.values()), self._clock.time()),
+            success_rate=success_rate,
+            error_rate=error_rate,
+        )
 
     def _state(self, engine: Engine) -> str:
         if self._control is None:
