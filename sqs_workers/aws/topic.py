@@ -13,6 +13,7 @@ from sqs_workers.aws.sending_events import check_bytes, send_all
 from sqs_workers.aws.service_clients import ServiceClient, region_of
 from sqs_workers.aws.wire import SNS_BYTES, event_message, publish_batch
 from sqs_workers.clock import SYSTEM_CLOCK, Clock
+from sqs_workers.delays import NOT_BEFORE
 from sqs_workers.delivery import RetryPolicy
 from sqs_workers.envelopes.documents import OutgoingEvent
 from sqs_workers.envelopes.readers import is_arn
@@ -183,7 +184,7 @@ class TopicTask(Generic[P]):
     def _message(self, /, *args: P.args, **kwargs: P.kwargs) -> OutgoingMessage:
         _, message = self._task.prepare(*args, **kwargs)
         where = f"job {message.job_name!r} for {self._topic.arn}"
-        if message.delay_seconds:
+        if message.delay_seconds or NOT_BEFORE in message.attributes:
             raise InvalidMessageError(
                 f"{where} has a delay, which a topic does not have: set it on the queues"
             )

@@ -304,6 +304,17 @@ def test_a_job_is_published_with_its_attributes_and_an_id_of_its_own() -> None:
     assert sns.taken[-1]["MessageDeduplicationId"]
 
 
+def test_a_topic_refuses_a_delay_that_a_fifo_queue_would_leave_to_its_scheduler() -> None:
+    scheduler: Any = object()
+    env = SQSEnv(MemorySession(), codec="json", scheduler=scheduler)
+    task = env.queue("orders.fifo").connect_processor("close", lambda number: None)
+    sns = Sns()
+    topic = Topic(ARN + ".fifo", client=sns)
+    with pytest.raises(InvalidMessageError, match="has a delay"):
+        topic.task(task.options(delay=5)).delay(number=1)
+    assert sns.taken == []
+
+
 def test_retries_wait_by_the_clock_that_was_given() -> None:
     class Watched(SteppableClock):
         waits = 0
