@@ -108,13 +108,16 @@ def test_f18_the_heartbeat_does_not_shorten_what_the_handler_has_set() -> None:
     hold = Hold(VisibilityTimeout="75")
     hold.bench.send("a")
 
+    asked = threading.Event()
+
     def ask_for_more(message: Message) -> None:
         message.change_visibility(120)
+        asked.set()
         hold(message)
 
     source = hold.bench.source(Handler(ask_for_more), wait_seconds=20)
     with hold.bench.running(source, executor="threads") as running:
-        hold.bench.wait_for(JobStarted)
+        assert asked.wait(PATIENCE)
         for _ in range(2):
             hold.advance(25)
         assert hold.extensions == []
