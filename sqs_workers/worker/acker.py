@@ -11,7 +11,6 @@ import itertools
 import logging
 import random
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ from typing_extensions import assert_never
 from sqs_workers.limits import MAX_BATCH_ENTRIES, MAX_VISIBILITY_TIMEOUT
 from sqs_workers.outcome import ChangeVisibility, Delete, Leave, MoveTo, Settlement
 from sqs_workers.transport import EntryError, ErrorKind, classify, classify_code, error_code
+from sqs_workers.worker.ack_lane import AckLane
 from sqs_workers.worker.calls import join_all
 from sqs_workers.worker.held import Held, Phase, log_fields
 from sqs_workers.worker.moves import copy_message
@@ -44,25 +44,11 @@ _RETRY_MAX = 5.0
 _DENIED_NOTICE = 60.0
 
 
-class _Lane:
-    """What waits to be settled in one way on one queue."""
-
-    __slots__ = ("added_at", "due", "entries", "gap", "settle", "source")
-
-    def __init__(self, source: SourceState, settle: Callable[[SourceState, list[Held]], None]) -> None:
-        self.source = source
-        self.settle = settle
-        self.entries: deque[Held] = deque()
-        self.due = 0.0
-        self.added_at = float("-inf")
-        # Seconds between additions, averaged: a second until more is known.
-        self.gap = 1.0
-
-
 class Acker:
     """Batches of settlements and the threads that send them.
 
     :param on_settled: called for each message when SQS took its settlement, or refused it to the end.
+    :param on_less: called, without a lock, when the backlog has become smaller, with what it was.
     :param threads: requests under way at once.
     """
 
@@ -71,18 +57,20 @@ class Acker:
         transport: Transport,
         clock: Clock,
         on_settled: Callable[[Held, bool], object],
+        on_less: Callable[[int], object] = lambda before: None,
         *,
         threads: int = 4,
     ) -> None:
         self._transport = transport
         self._clock = clock
         self._on_settled = on_settled
+        self._on_less = on_less
         self._limit = threads
         lock = threading.RLock()
         self._condition = threading.Condition(lock)
         self._idle_condition = threading.Condition(lock)
-        self._lanes: dict[tuple[int, str], _Lane] = {}
-        self._retries: list[tuple[float, int, _Lane, Held]] = []
+        self._lanes: dict[tuple[int, str], AckLane] = {}
+        self._retries: list[tuple[float, int, AckLane, Held]] = []
         self._numbers = itertools.count()
         self._threads: list[threading.Thread] = []
         self._waiting = 0
@@ -181,7 +169,7 @@ class Acker:
 
     # -- batching
 
-    def _lane_of(self, held: Held, action: Settlement) -> _Lane:
+    def _lane_of(self, held: Held, action: Settlement) -> AckLane:
         kind: str
         settle: Callable[[SourceState, list[Held]], None]
         match action:
@@ -198,10 +186,10 @@ class Acker:
         key = (id(held.source), kind)
         lane = self._lanes.get(key)
         if lane is None:
-            lane = self._lanes[key] = _Lane(held.source, settle)
+            lane = self._lanes[key] = AckLane(held.source, settle)
         return lane
 
-    def _linger(self, lane: _Lane, more: bool) -> float:
+    def _linger(self, lane: AckLane, more: bool) -> float:
         if self._flushing or not more or lane.gap > _WORTH_WAITING:
             return 0.0
         return min(MAX_LINGER, lane.gap * (MAX_BATCH_ENTRIES + 2))
@@ -231,7 +219,7 @@ class Acker:
                 )
                 self._failed(lane.source, batch, ErrorKind.OTHER, "unexpected error")
 
-    def _next(self) -> tuple[_Lane, list[Held]] | None:
+    def _next(self) -> tuple[AckLane, list[Held]] | None:
         while True:
             now = self._clock.monotonic()
             self._requeue_due(now)
@@ -359,7 +347,7 @@ class Acker:
             )
             self._done([held], False)
 
-    def _retry_lane(self, held: Held) -> _Lane:
+    def _retry_lane(self, held: Held) -> AckLane:
         if held.final_visibility is not None:
             return self._lane_of(held, ChangeVisibility(held.final_visibility))
         if isinstance(held.action, MoveTo) and not held.copied:
@@ -391,9 +379,11 @@ class Acker:
         finally:
             if counted and batch:
                 with self._condition:
+                    before = self.backlog
                     self.backlog -= len(batch)
                     if not self.backlog:
                         self._idle_condition.notify_all()
+                self._on_less(before)
 
 
 def _receipt(held: Held) -> str:

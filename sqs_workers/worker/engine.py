@@ -41,7 +41,7 @@ from sqs_workers.worker.executors import STOP_SHARE, Executors, Work
 from sqs_workers.worker.heartbeat import Heartbeat
 from sqs_workers.worker.held import Held, Phase, ReceiptControl
 from sqs_workers.worker.shutdown import ShutdownWatch, Watch
-from sqs_workers.worker.slots import Slots
+from sqs_workers.worker.slots import BACKLOG_ALLOWANCE, Slots
 from sqs_workers.worker.source import SourceState
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Engine:
         self.sources = [SourceState(source, clock) for source in sources]
         self.slots = Slots(self.sources, concurrency, prefetch)
         self.heartbeat = Heartbeat(transport, clock, hooks, self._late_extension)
-        self.acker = Acker(transport, clock, self._settled)
+        self.acker = Acker(transport, clock, self._settled, self._backlog_fell)
         self.control = ReceiptControl(transport, self.heartbeat, hooks)
         self.executors = Executors(self, concurrency, inline=inline)
         self.watch: Watch = ShutdownWatch(shutdown_policy, self)
@@ -201,14 +201,7 @@ class Engine:
         return alive
 
     def _drop_expired(self, held: Held) -> None:
-        # Another worker may have it by now. Its receipt may not even be valid: nothing is asked of SQS.
-        held.source.counts.expired += 1
-        logger.warning(
-            "Message %s of queue %s waited longer than its visibility timeout and is not started",
-            held.message.message_id,
-            held.source.name,
-            extra={"queue_name": held.source.name, "message_id": held.message.message_id},
-        )
+        steps.expired(held)
         self._let_go(held)
         self.acker.add(held, steps.LEAVE)
         self._end_of_turn(held, proceed=False, reason="an earlier message of the group was dropped")
@@ -329,6 +322,12 @@ class Engine:
         steps.settled(self.hooks, held, ok)
         if isinstance(held.action, MoveTo):
             self._end_of_turn(held, proceed=ok, reason="an earlier job of the group failed")
+
+    def _backlog_fell(self, before: int) -> None:
+        # Receivers that waited because of it have nobody else to wake them once all jobs have ended.
+        if before > BACKLOG_ALLOWANCE:
+            with self.lock:
+                self.wake_receivers()
 
     def _late_extension(self, held: Held) -> None:
         self.acker.again(held)

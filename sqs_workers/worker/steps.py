@@ -47,6 +47,7 @@ __all__ = [
     "LEAVE",
     "RELEASE",
     "error_of",
+    "expired",
     "look_up",
     "received",
     "report",
@@ -92,6 +93,18 @@ def look_up(held: Held) -> JobPolicies | None:
                 extra=log_fields(held),
             )
     return held.policies
+
+
+def expired(held: Held) -> None:
+    """The message is not started: another worker may have it by now. Nothing is asked of SQS, which may not
+    even know its receipt any more."""
+    held.source.counts.expired += 1
+    logger.warning(
+        "Message %s of queue %s waited longer than its visibility timeout and is not started",
+        held.message.message_id,
+        held.source.name,
+        extra={"queue_name": held.source.name, "message_id": held.message.message_id},
+    )
 
 
 def started(hooks: HookRegistry, held: Held, now: float) -> None:
