@@ -48,6 +48,7 @@ class Acker:
     """Batches of settlements and the threads that send them.
 
     :param on_settled: called for each message when SQS took its settlement, or refused it to the end.
+    :param on_less: called, without a lock, when the backlog has become smaller, with what it was.
     :param threads: requests under way at once.
     """
 
@@ -56,12 +57,14 @@ class Acker:
         transport: Transport,
         clock: Clock,
         on_settled: Callable[[Held, bool], object],
+        on_less: Callable[[int], object] = lambda before: None,
         *,
         threads: int = 4,
     ) -> None:
         self._transport = transport
         self._clock = clock
         self._on_settled = on_settled
+        self._on_less = on_less
         self._limit = threads
         lock = threading.RLock()
         self._condition = threading.Condition(lock)
@@ -368,9 +371,11 @@ class Acker:
             if counted and batch:
                 with self._condition:
                     self.made_visible += sum(isinstance(held.action, ChangeVisibility) for held in batch)
+                    before = self.backlog
                     self.backlog -= len(batch)
                     if not self.backlog:
                         self._idle_condition.notify_all()
+                self._on_less(before)
 
     def _tell(self, held: Held, ok: bool) -> None:
         try:

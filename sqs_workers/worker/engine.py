@@ -41,7 +41,7 @@ from sqs_workers.worker.heartbeat import Heartbeat
 from sqs_workers.worker.held import Held, Phase, ReceiptControl
 from sqs_workers.worker.releases import Releases
 from sqs_workers.worker.shutdown import ShutdownWatch, Watch
-from sqs_workers.worker.slots import Slots
+from sqs_workers.worker.slots import BACKLOG_ALLOWANCE, Slots
 from sqs_workers.worker.source import SourceState
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Engine:
         self.sources = [SourceState(source, clock) for source in sources]
         self.slots = Slots(self.sources, concurrency, prefetch)
         self.heartbeat = Heartbeat(transport, clock, hooks, self._late_extension)
-        self.acker = Acker(transport, clock, self._settled)
+        self.acker = Acker(transport, clock, self._settled, self._backlog_fell)
         self.control = ReceiptControl(transport, self.heartbeat, hooks)
         self.executors = Executors(self, concurrency, inline=inline)
         self.releases = Releases(self)
@@ -316,6 +316,12 @@ class Engine:
             steps.clean_up(held)
         if isinstance(held.action, MoveTo):
             self._end_of_turn(held, proceed=ok, reason=_FAILED)
+
+    def _backlog_fell(self, before: int) -> None:
+        # Receivers that waited because of it have nobody else to wake them once all jobs have ended.
+        if before > BACKLOG_ALLOWANCE:
+            with self.lock:
+                self.wake_receivers()
 
     def _late_extension(self, held: Held) -> None:
         self.acker.again(held)

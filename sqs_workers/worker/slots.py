@@ -11,13 +11,13 @@ from sqs_workers.limits import MAX_BATCH_ENTRIES
 if TYPE_CHECKING:
     from sqs_workers.worker.source import SourceState
 
-__all__ = ["Slots"]
+__all__ = ["BACKLOG_ALLOWANCE", "Slots"]
 
 PREFETCH_SECONDS = 0.5
 SHORT_SECONDS = 0.001
 _MAX_PREFETCH = 100
-# Settlements that may wait while receiving goes on; beyond, the worker takes in less: memory stays bounded.
-_BACKLOG_ALLOWANCE = 200
+BACKLOG_ALLOWANCE = 200
+"""Settlements that may wait while receiving goes on; beyond, the worker takes in less: memory stays bounded."""
 
 
 class Slots:
@@ -95,7 +95,7 @@ class Slots:
         prefetch = self.prefetch if batch is None and not state.received_once_only else 0
         held = state.buffer.load(self._allowance) + state.reserved
         free = self.concurrency * unit + prefetch - self._taken(state, unit)
-        free -= max(0, backlog - _BACKLOG_ALLOWANCE)
+        free -= max(0, backlog - BACKLOG_ALLOWANCE)
         if len(self.sources) > 1:
             free = self._share(state, free, unit, prefetch, first)
         if circuit is not None and circuit.limit is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 
@@ -11,7 +12,7 @@ from sqs_workers.messages import Message
 from sqs_workers.worker.slots import Slots
 from sqs_workers.worker.source import SourceState
 from sqs_workers.worker.threads import JobThreads
-from tests.worker.kit import PATIENCE, Bench, Handler, StopAfter
+from tests.worker.kit import PATIENCE, Bench, Handler, Running, StopAfter
 
 
 class Stuck:
@@ -133,6 +134,45 @@ def test_a_thread_that_watches_takes_what_has_waited_too_long(monkeypatch: pytes
                 break
         jobs.release.set()
         assert watched.is_set()
+
+
+def test_receiving_goes_on_when_a_backlog_of_settlements_has_gone_after_the_last_job() -> None:
+    bench = Bench()
+    bench.queue()
+    bench.send(*(str(number) for number in range(600)))
+    handler = Handler()
+    gate = threading.Event()
+
+    def delete_batch(*args: object) -> None:
+        assert gate.wait(PATIENCE)
+
+    bench.transport.before["delete_batch"] = delete_batch
+    with bench.running(bench.source(handler), concurrency=16) as running:
+        until_parked(running)
+        assert len(handler.bodies) < 600
+        gate.set()
+        bench.wait_for(MessageSettled, 600)
+
+
+def until_parked(running: Running) -> None:
+    """Wait until the worker has stopped to take anything in."""
+    deadline = time.monotonic() + PATIENCE
+    pause = threading.Event()
+    while True:
+        stats = running.worker.stats()
+        if stats.acker_backlog > 300 and not (stats.in_flight or stats.buffered or receiving(running)):
+            return
+        assert time.monotonic() < deadline
+        pause.wait(0.005)
+
+
+def receiving(running: Running) -> bool:
+    engine = running.worker._engine
+    if engine is None:
+        return True
+    with engine.lock:
+        state = engine.sources[0]
+        return state.receives > 0 or bool(state.reserved) or not engine._parked
 
 
 @pytest.mark.parametrize(
