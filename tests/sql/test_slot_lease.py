@@ -72,9 +72,10 @@ def test_leases_of_other_names_and_tables_are_others(database: Database) -> None
     one.last_slot("s", 1)
     assert DatabaseLease(database.engine, "One").last_slot("s", 2) == 2
     tables = Tables(schedule_slots="other_slots")
-    tables.metadata.create_all(database.engine)
+    tables.schedule_slots.create(database.engine)
     assert DatabaseLease(database.engine, "one", tables=tables).last_slot("s", 3) == 3
-    tables.metadata.drop_all(database.engine)
+    # The other tables have their usual names, and are those of all tests.
+    tables.schedule_slots.drop(database.engine)
 
 
 def test_what_cannot_work_is_refused() -> None:
