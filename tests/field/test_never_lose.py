@@ -70,7 +70,8 @@ def test_f22_a_copy_that_is_never_taken_leaves_the_original(place: Place) -> Non
         result = worker.join()
     assert result.exit_code == 3
     place.advance(601)
-    assert bodies(env, name) == [1]
+    # The worker's last poll may have it for a moment, and gives it back.
+    until(lambda: bodies(env, name) == [1], "the original")
     assert counts(env, "dead") == (0, 0)
 
 

@@ -126,7 +126,7 @@ def test_jobs_have_their_effect_once_and_in_order_while_relays_are_killed(
 ) -> None:
     if database.kind == "sqlite":
         pytest.skip("five processes that write at once are more than SQLite's one lock is meant for")
-    jobs_through_killed_processes(database, 45, kills=1, seconds=80, log=tmp_path / "log")
+    jobs_through_killed_processes(database, 200, kills=1, seconds=80, log=tmp_path / "log")
 
 
 @pytest.mark.slow
