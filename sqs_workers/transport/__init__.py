@@ -3,7 +3,14 @@
 from sqs_workers.transport.boto3_client import Boto3Transport
 from sqs_workers.transport.errors import ErrorKind, classify, classify_code, error_code
 from sqs_workers.transport.opening import DeferredTransport, Mode, open_transport
-from sqs_workers.transport.protocol import EntryError, ReceiveOptions, SendResult, Transport, WakesReceives
+from sqs_workers.transport.protocol import (
+    EntryError,
+    ReceiveOptions,
+    SendResult,
+    Transport,
+    WakesReceives,
+    wake_receives,
+)
 
 __all__ = [
     "Boto3Transport",
@@ -15,6 +22,7 @@ __all__ = [
     "SendResult",
     "Transport",
     "WakesReceives",
+    "wake_receives",
     "classify",
     "classify_code",
     "error_code",

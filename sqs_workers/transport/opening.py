@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from sqs_workers.clock import SYSTEM_CLOCK, Clock
 from sqs_workers.exceptions import ConfigurationError
 from sqs_workers.transport.boto3_client import Boto3Transport
-from sqs_workers.transport.protocol import EntryError, ReceiveOptions, SendResult, Transport, WakesReceives
+from sqs_workers.transport.protocol import EntryError, ReceiveOptions, SendResult, Transport, wake_receives
 
 if TYPE_CHECKING:
     from sqs_workers.messages import Message, OutgoingMessage
@@ -134,9 +134,7 @@ class DeferredTransport:
 
     def wake_receives(self, queue_url: str) -> None:
         """As far as the chosen transport can."""
-        chosen: object = self.chosen
-        if isinstance(chosen, WakesReceives):
-            chosen.wake_receives(queue_url)
+        wake_receives(self.chosen, queue_url)
 
     def get_queue_url(self, sqs_queue_name: str) -> str:
         return self.chosen.get_queue_url(sqs_queue_name)

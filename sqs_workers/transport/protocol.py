@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from sqs_workers.messages import Message, OutgoingMessage
 
-__all__ = ["EntryError", "ReceiveOptions", "SendResult", "Transport", "WakesReceives"]
+__all__ = ["EntryError", "ReceiveOptions", "SendResult", "Transport", "WakesReceives", "wake_receives"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,3 +104,12 @@ class WakesReceives(Protocol):
     def wake_receives(self, queue_url: str) -> None:
         """Answer the receives of the queue that are under way now, losing nothing, if that is possible."""
         ...
+
+
+def wake_receives(transport: object, queue_url: str) -> None:
+    """Have the transport answer its receives of the queue, if it can: see :class:`WakesReceives`."""
+    # By attribute: isinstance() of a protocol does not see, since Python 3.12, what a wrapper passes on by
+    # __getattr__.
+    wake = getattr(transport, "wake_receives", None)
+    if callable(wake):
+        wake(queue_url)

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqs_workers.messages import Message, OutgoingMessage
 from sqs_workers.transport.boto3_client import entry_results
-from sqs_workers.transport.protocol import EntryError, ReceiveOptions, SendResult, Transport, WakesReceives
+from sqs_workers.transport.protocol import EntryError, ReceiveOptions, SendResult, Transport, wake_receives
 
 __all__ = ["QueueObjectTransport", "ReceivingTransport"]
 
@@ -44,8 +44,7 @@ class _Over:
 
     def wake_receives(self, queue_url: str) -> None:
         """As far as the transport beneath can."""
-        if isinstance(self._beneath, WakesReceives):
-            self._beneath.wake_receives(queue_url)
+        wake_receives(self._beneath, queue_url)
 
     def delete(self, queue_url: str, receipt_handle: str) -> None:
         self._beneath.delete(queue_url, receipt_handle)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from sqs_workers.exceptions import QueueNotFoundError, SQSError, WorkerError
 from sqs_workers.hooks import PollFailed
-from sqs_workers.transport import ErrorKind, WakesReceives, classify, error_code
+from sqs_workers.transport import ErrorKind, classify, error_code, wake_receives
 from sqs_workers.worker.calls import join_all, start_thread
 from sqs_workers.worker.circuit import Circuit
 
@@ -86,11 +86,10 @@ class Poller:
 
     def wake(self) -> None:
         """Have the receives under way answered now, where the transport can do that."""
-        transport = self._engine.transport
-        if not self.under_way or not isinstance(transport, WakesReceives):
+        if not self.under_way:
             return
         try:
-            transport.wake_receives(self._state.url)
+            wake_receives(self._engine.transport, self._state.url)
         except Exception:
             logger.exception("The receives of queue %s could not be woken", self._state.name)
 
