@@ -29,6 +29,12 @@ class Boto3Transport:
         self._get_client = get_client
         self._monotonic = monotonic
 
+    @property
+    def connections(self) -> int | None:
+        """Connections that the client keeps; ``None`` if it does not say."""
+        found = getattr(getattr(self._get_client().meta, "config", None), "max_pool_connections", None)
+        return found if isinstance(found, int) else None
+
     def get_queue_url(self, sqs_queue_name: str) -> str:
         url: str = self._get_client().get_queue_url(QueueName=sqs_queue_name)["QueueUrl"]
         return url

@@ -21,7 +21,14 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from sqs_workers.clock import SYSTEM_CLOCK, Clock
 from sqs_workers.exceptions import ConfigurationError
 from sqs_workers.transport.boto3_client import Boto3Transport
-from sqs_workers.transport.protocol import EntryError, ReceiveOptions, SendResult, Transport, wake_receives
+from sqs_workers.transport.protocol import (
+    EntryError,
+    ReceiveOptions,
+    SendResult,
+    Transport,
+    connections_of,
+    wake_receives,
+)
 
 if TYPE_CHECKING:
     from sqs_workers.messages import Message, OutgoingMessage
@@ -131,6 +138,11 @@ class DeferredTransport:
         close = getattr(self._chosen, "close", None)
         if close is not None:
             close()
+
+    @property
+    def connections(self) -> int | None:
+        """Those of the chosen transport."""
+        return connections_of(self.chosen)
 
     def wake_receives(self, queue_url: str) -> None:
         """As far as the chosen transport can."""

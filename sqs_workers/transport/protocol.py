@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from sqs_workers.messages import Message, OutgoingMessage
 
-__all__ = ["EntryError", "ReceiveOptions", "SendResult", "Transport", "WakesReceives", "wake_receives"]
+__all__ = [
+    "EntryError",
+    "ReceiveOptions",
+    "SendResult",
+    "Transport",
+    "WakesReceives",
+    "connections_of",
+    "wake_receives",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,3 +121,12 @@ def wake_receives(transport: object, queue_url: str) -> None:
     wake = getattr(transport, "wake_receives", None)
     if callable(wake):
         wake(queue_url)
+
+
+def connections_of(transport: object) -> int | None:
+    """Requests that the transport can have under way without opening connections for each; ``None``: any number.
+
+    A transport says it by an attribute ``connections``.
+    """
+    found = getattr(transport, "connections", None)
+    return found if isinstance(found, int) else None

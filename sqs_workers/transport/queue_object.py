@@ -12,7 +12,14 @@ from typing import Any
 
 from sqs_workers.messages import Message, OutgoingMessage
 from sqs_workers.transport.boto3_client import entry_results
-from sqs_workers.transport.protocol import EntryError, ReceiveOptions, SendResult, Transport, wake_receives
+from sqs_workers.transport.protocol import (
+    EntryError,
+    ReceiveOptions,
+    SendResult,
+    Transport,
+    connections_of,
+    wake_receives,
+)
 
 __all__ = ["QueueObjectTransport", "ReceivingTransport"]
 
@@ -26,6 +33,11 @@ class _Over:
     def __init__(self, beneath: Transport, url: str) -> None:
         self._beneath = beneath
         self._url = url
+
+    @property
+    def connections(self) -> int | None:
+        """Those of the transport beneath."""
+        return connections_of(self._beneath)
 
     def get_queue_url(self, sqs_queue_name: str) -> str:
         return self._beneath.get_queue_url(sqs_queue_name)
