@@ -18,6 +18,7 @@ PREFETCH_SECONDS = 0.5
 # What the messages held above the slots may take of memory, by the size of the last ones.
 _PREFETCH_BYTES = 64 * 2**20
 SHORT_SECONDS = 0.001
+_PREFETCH = 100
 _PREFETCH_PER_RECEIVE = 25
 BACKLOG_ALLOWANCE = 200
 """Settlements that may wait while receiving goes on; beyond, the worker takes in less: memory stays bounded."""
@@ -89,7 +90,7 @@ class Slots:
             return 0
         # Enough to keep the slots busy for two round trips, and the receives in tens.
         needed = ceil(self.rate * (self._round_trip or 0.05) * 2) + MAX_BATCH_ENTRIES
-        most = _PREFETCH_PER_RECEIVE * self._width.value
+        most = max(_PREFETCH, _PREFETCH_PER_RECEIVE * self._width.value)
         return int(min(half_a_second, needed, most, _PREFETCH_BYTES / (self._bytes + 1)))
 
     # -- taking in

@@ -9,7 +9,7 @@ import pytest
 
 from sqs_workers.hooks import JobSucceeded, MessageSettled
 from sqs_workers.messages import Message
-from sqs_workers.worker.slots import Slots
+from sqs_workers.worker.slots import BACKLOG_ALLOWANCE, Slots
 from sqs_workers.worker.source import SourceState
 from sqs_workers.worker.threads import JobThreads
 from sqs_workers.worker.width import Width
@@ -161,7 +161,9 @@ def until_parked(running: Running) -> None:
     pause = threading.Event()
     while True:
         stats = running.worker.stats()
-        if stats.acker_backlog > 300 and not (stats.in_flight or stats.buffered or receiving(running)):
+        if stats.acker_backlog > BACKLOG_ALLOWANCE and not (
+            stats.in_flight or stats.buffered or receiving(running)
+        ):
             return
         assert time.monotonic() < deadline
         pause.wait(0.005)
