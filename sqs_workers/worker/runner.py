@@ -49,8 +49,8 @@ class Worker:
         exception then; in another thread, or with ``handle_signals=False``, it cannot be.
     :param handle_signals: stop on SIGTERM and SIGINT while :meth:`run` is in the main thread; a second signal
         skips the waiting. The handlers that were there before come back after.
-    :param receivers: receives of one queue under way at once while it is busy, 1 or more, and requests
-        at once that settle; ``None`` for as many as help, by the processor time that is left: 2 to 16.
+    :param receivers: receives of one queue under way at once while it is busy, 1 or more; ``None`` for
+        as many as bring messages, up to 16, fewer while this process uses up a processor.
     :param prefetch: messages held above the free slots at most; ``None`` for half a second of work at the
         measured rate, 0 for none.
     :raises ConfigurationError: an option out of range, or options that exclude each other.

@@ -14,7 +14,7 @@ __all__ = ["Width"]
 
 FIRST = 2
 LIMIT = 16
-_WINDOW = 0.05
+_WINDOW = 0.02
 _GROW_BELOW = 0.75
 _SHRINK_ABOVE = 0.9
 
@@ -59,6 +59,6 @@ class Width:
         share = (used - self._used) / passed
         self._since, self._used = now, used
         if share < _GROW_BELOW:
-            self.value = min(self.value + 1, self.limit)
+            self.value = min(self.value + max(1, self.value // 2), self.limit)
         elif share > _SHRINK_ABOVE:
             self.value = max(self.value - 1, FIRST)
