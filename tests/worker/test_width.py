@@ -79,7 +79,7 @@ def test_a_transport_says_how_many_connections_it_keeps() -> None:
 
     through_boto3 = Boto3Transport(lambda: Client)
     assert connections_of(through_boto3) == 10
-    over = QueueObjectTransport(lambda: None, through_boto3, "https://queue", monotonic=time.monotonic)
+    over = QueueObjectTransport(through_boto3, "https://queue", lambda: None, monotonic=time.monotonic)
     assert connections_of(over) == 10
     assert connections_of(object()) is None
 
