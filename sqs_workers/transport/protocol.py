@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from sqs_workers.messages import Message, OutgoingMessage
@@ -61,6 +61,21 @@ class ReceiveOptions:
     visibility_timeout: int | None = None
     system_attributes: Sequence[str] = ("ApproximateReceiveCount",)
     message_attributes: Sequence[str] = ("All",)
+
+    def to_request(self, queue_url: str) -> dict[str, Any]:
+        """Parameters of ``ReceiveMessage``."""
+        request: dict[str, Any] = {
+            "QueueUrl": queue_url,
+            "MaxNumberOfMessages": self.max_messages,
+            "WaitTimeSeconds": self.wait_seconds,
+        }
+        if self.system_attributes:
+            request["AttributeNames"] = list(self.system_attributes)
+        if self.message_attributes:
+            request["MessageAttributeNames"] = list(self.message_attributes)
+        if self.visibility_timeout is not None:
+            request["VisibilityTimeout"] = self.visibility_timeout
+        return request
 
 
 class Transport(Protocol):
