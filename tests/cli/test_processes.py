@@ -92,7 +92,7 @@ def test_a_process_that_dies_is_replaced_and_a_signal_ends_all(directory: Path) 
 
 def test_a_signal_while_a_process_is_being_started_ends_that_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
     supervisor = processes._Supervisor([], 2, None)
-    supervisor._command = [sys.executable, "-c", "import time; time.sleep(60)"]
+    supervisor._command = [sys.executable, "-c", "import signal; signal.pause()"]
     start = subprocess.Popen
     started: list[subprocess.Popen[bytes]] = []
 
