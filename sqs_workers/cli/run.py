@@ -13,6 +13,7 @@ from sqs_workers.cli.status import StatusLine, banner_of_app
 
 if TYPE_CHECKING:
     from sqs_workers.app.building import RunOptions
+    from sqs_workers.transport import Mode
 
 __all__ = ["run_command"]
 
@@ -34,6 +35,11 @@ __all__ = ["run_command"]
 )
 @click.option("--max-jobs", type=click.IntRange(1), help="Stop after so many messages.")
 @click.option(
+    "--transport",
+    type=click.Choice(["boto3", "lean", "auto"]),
+    help="How requests get to SQS; overrides the file and the environment.",
+)
+@click.option(
     "--shutdown-timeout", type=click.FloatRange(0.1), help="Seconds for running handlers at a stop."
 )
 def run_command(
@@ -45,6 +51,7 @@ def run_command(
     once: bool,
     until_idle: float | None,
     max_jobs: int | None,
+    transport: Mode | None,
     shutdown_timeout: float | None,
 ) -> int:
     """Run workers until SIGTERM or SIGINT.
@@ -52,10 +59,14 @@ def run_command(
     FILE is a YAML file. MODULE:ENV is an SQSEnv in Python, with the QUEUES to work ("mail:3" has three
     times the share of "reports").
 
+    --transport lean sends the requests past boto3's client, for a fraction of its CPU, or says why it cannot;
+    auto takes it where it can.
+
     \b
     Examples:
       sqs-workers run worker.yaml
       sqs-workers run worker.yaml --until-idle --max-jobs 1000
+      sqs-workers run worker.yaml --transport auto
       sqs-workers run myapp.jobs:sqs mail:3 reports --concurrency 16 --processes 4
 
     Exit codes: 0 stopped in order, 1 could not start, 2 the file has mistakes, 3 something was left behind
@@ -76,7 +87,9 @@ def run_command(
         return supervise(sys.argv[1:], processes=processes, watch=watch)
     from sqs_workers.app.building import RunOptions
 
-    options = RunOptions(concurrency=concurrency, max_jobs=max_jobs, once=once, until_idle=until_idle)
+    options = RunOptions(
+        concurrency=concurrency, max_jobs=max_jobs, once=once, until_idle=until_idle, transport=transport
+    )
     if is_file:
         return _run_file(Path(target), options, shutdown_timeout)
     from sqs_workers.cli.run_env import run_env

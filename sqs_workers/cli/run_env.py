@@ -45,6 +45,8 @@ def run_env(target: str, queues: tuple[str, ...], options: RunOptions, shutdown_
     if policy is not None:
         settings["shutdown_policy"] = policy
     try:
+        if options.transport is not None:
+            env.transport = options.transport
         worker = env.worker(names, **settings)
     except ConfigurationError as error:
         raise click.UsageError(str(error)) from None
