@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqs_workers.cli.needs import click
 from sqs_workers.cli.output import errors
-from sqs_workers.cli.status import StatusLine, banner_of_app
+from sqs_workers.cli.status import StatusLine, banner_of_app, sqs_name
 
 if TYPE_CHECKING:
     from sqs_workers.app.building import RunOptions
@@ -114,9 +114,11 @@ def _run_file(path: Path, options: RunOptions, shutdown_timeout: float | None) -
     from dataclasses import replace
 
     from sqs_workers.app.building import build
+    from sqs_workers.app.job_book import JobBook
     from sqs_workers.app.logs import configure
     from sqs_workers.app.running import AppRun
     from sqs_workers.app.watching import Watcher
+    from sqs_workers.cli.published import Publisher
     from sqs_workers.hooks import HookRegistry
 
     app, functions = _load(path)
@@ -126,13 +128,20 @@ def _run_file(path: Path, options: RunOptions, shutdown_timeout: float | None) -
     handler = configure(app.app.logging, color=not console.no_color and console.is_terminal)
     hooks = HookRegistry()
     watcher = Watcher(hooks, error_messages=app.app.logging.error_messages)
+    publisher = Publisher(JobBook(hooks), {task.source: sqs_name(app, task.source) for task in app.tasks})
     built = build(app, path.resolve(), functions, hooks=hooks, options=options, report=watcher.wrote)
     try:
         banner_of_app(app, built, options)
         run = AppRun(built)
         with StatusLine(run.workers, handler) as status:
-            code = run.run(on_tick=status.tick)
+
+            def tick() -> None:
+                publisher.tick()
+                status.tick()
+
+            code = run.run(on_tick=tick)
     finally:
+        publisher.close()
         built.close()
         watcher.summarize()
     return code
