@@ -13,32 +13,49 @@ import stat
 import tempfile
 import time
 import uuid
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sqs_workers.app.job_book import JobBook, JobState
+from sqs_workers.worker import JobStats, Worker
 
-__all__ = ["Publisher", "merged", "percentile", "published_jobs"]
+__all__ = ["JobState", "Publisher", "merged", "published_jobs"]
 
 logger = logging.getLogger("sqs_workers.app")
 
 _EVERY_SECONDS = 1.0
+_RATE_SECONDS = 10.0
 _FRESH_SECONDS = 10.0
 _LEFTOVER_SECONDS = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class JobState:
+    """A job, in all processes that run it.
+
+    :ivar queue_name: name of its queue on SQS.
+    :ivar per_second: runs a second that ended, over the last ten seconds.
+    """
+
+    queue_name: str
+    job_name: str
+    stats: JobStats
+    per_second: float = 0.0
 
 
 class Publisher:
     """Says about once a second how the jobs of this process do. What stands in its way ends it, not the worker.
 
-    :param sqs_names: name of each queue on SQS, by its name in the worker.
+    :param sqs_names: name of each queue on SQS, by its name in the workers.
     """
 
-    def __init__(self, book: JobBook, sqs_names: Mapping[str, str]) -> None:
-        self._book = book
+    def __init__(self, workers: Collection[Worker], sqs_names: Mapping[str, str]) -> None:
+        self._workers = workers
         self._names = sqs_names
+        self._seen: dict[tuple[str, str], deque[tuple[float, int]]] = {}
         self._last = float("-inf")
         self._path: Path | None = None
         try:
@@ -55,10 +72,7 @@ class Publisher:
         if self._path is None or now - self._last < _EVERY_SECONDS:
             return
         self._last = now
-        jobs = [
-            asdict(replace(state, queue_name=self._names.get(state.queue_name, state.queue_name)))
-            for state in self._book.states()
-        ]
+        jobs = [asdict(state) for state in self._states(now)]
         text = json.dumps({"pid": os.getpid(), "written": time.time(), "jobs": jobs})
         written = self._path.with_suffix(".new")
         try:
@@ -66,6 +80,21 @@ class Publisher:
             written.replace(self._path)
         except OSError as error:
             self._give_up(error)
+
+    def _states(self, now: float) -> Iterator[JobState]:
+        for worker in self._workers:
+            for queue_name, source in worker.stats().sources.items():
+                for job_name, stats in source.jobs.items():
+                    rate = self._rate((queue_name, job_name), stats.succeeded + stats.failed, now)
+                    yield JobState(self._names.get(queue_name, queue_name), job_name, stats, rate)
+
+    def _rate(self, key: tuple[str, str], total: int, now: float) -> float:
+        seen = self._seen.setdefault(key, deque())
+        seen.append((now, total))
+        while len(seen) > 2 and seen[1][0] <= now - _RATE_SECONDS:
+            seen.popleft()
+        since, before = seen[0]
+        return (total - before) / (now - since) if now > since else 0.0
 
     def close(self) -> None:
         """Take the file away."""
@@ -108,36 +137,31 @@ def merged(states: list[JobState]) -> list[JobState]:
     return [by_job[key] for key in sorted(by_job)]
 
 
-def percentile(durations: tuple[float, ...], share: float) -> float | None:
-    """Of durations in rising order the one that ``share`` (0 to 1) of them do not exceed; ``None`` of none."""
-    if not durations:
-        return None
-    return durations[min(int(share * len(durations)), len(durations) - 1)]
-
-
 def _sum(one: JobState, other: JobState) -> JobState:
-    return JobState(
-        one.queue_name,
-        one.job_name,
-        one.running + other.running,
-        one.done + other.done,
-        one.failed + other.failed,
-        one.per_second + other.per_second,
-        tuple(sorted(one.durations + other.durations)),
-        other.last_error or one.last_error,
+    mine, theirs = one.stats, other.stats
+    stats = JobStats(
+        mine.running + theirs.running,
+        mine.succeeded + theirs.succeeded,
+        mine.failed + theirs.failed,
+        tuple(sorted(mine.durations + theirs.durations)),
+        theirs.last_error or mine.last_error,
     )
+    return JobState(one.queue_name, one.job_name, stats, one.per_second + other.per_second)
 
 
 def _state(job: Mapping[str, Any]) -> JobState:
+    stats = job["stats"]
     return JobState(
         str(job["queue_name"]),
         str(job["job_name"]),
-        int(job["running"]),
-        int(job["done"]),
-        int(job["failed"]),
+        JobStats(
+            int(stats["running"]),
+            int(stats["succeeded"]),
+            int(stats["failed"]),
+            tuple(float(seconds) for seconds in stats["durations"]),
+            str(stats["last_error"]),
+        ),
         float(job["per_second"]),
-        tuple(float(seconds) for seconds in job["durations"]),
-        str(job["last_error"]),
     )
 
 

@@ -114,7 +114,6 @@ def _run_file(path: Path, options: RunOptions, shutdown_timeout: float | None) -
     from dataclasses import replace
 
     from sqs_workers.app.building import build
-    from sqs_workers.app.job_book import JobBook
     from sqs_workers.app.logs import configure
     from sqs_workers.app.running import AppRun
     from sqs_workers.app.watching import Watcher
@@ -128,8 +127,10 @@ def _run_file(path: Path, options: RunOptions, shutdown_timeout: float | None) -
     handler = configure(app.app.logging, color=not console.no_color and console.is_terminal)
     hooks = HookRegistry()
     watcher = Watcher(hooks, error_messages=app.app.logging.error_messages)
-    publisher = Publisher(JobBook(hooks), {task.source: sqs_name(app, task.source) for task in app.tasks})
     built = build(app, path.resolve(), functions, hooks=hooks, options=options, report=watcher.wrote)
+    publisher = Publisher(
+        built.workers.values(), {task.source: sqs_name(app, task.source) for task in app.tasks}
+    )
     try:
         banner_of_app(app, built, options)
         run = AppRun(built)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sqs_workers.app.handlers import load_object
-from sqs_workers.app.job_book import JobBook
 from sqs_workers.app.logs import configure
 from sqs_workers.app.spec import Logging
 from sqs_workers.cli.needs import click
@@ -58,7 +57,7 @@ def run_env(target: str, queues: tuple[str, ...], options: RunOptions, shutdown_
         raise click.UsageError(str(error)) from None
     if console.is_terminal:
         console.print(f"{target}: {', '.join(names)} x {settings['concurrency']}", style="bold", markup=False)
-    publisher = Publisher(JobBook(env.hooks), _sqs_names(env, names))
+    publisher = Publisher([worker], _sqs_names(env, names))
     try:
         with StatusLine({"": worker}, handler) as status:
             return _run(worker, status, publisher)

@@ -7,12 +7,11 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqs_workers.app.job_book import JobState
 from sqs_workers.cli.fitting import Fitted
 from sqs_workers.cli.metrics import queue_flow
 from sqs_workers.cli.needs import Group, Live, click
 from sqs_workers.cli.output import console, is_terminal, json_option, printable, show_json
-from sqs_workers.cli.published import percentile, published_jobs
+from sqs_workers.cli.published import JobState, published_jobs
 from sqs_workers.cli.queues import QueueState, duration, queue_states
 from sqs_workers.cli.sqs import Account, account_options, url_of
 
@@ -44,9 +43,11 @@ class JobLine:
 
 def job_lines(now: Collection[JobState], before: Collection[JobState]) -> list[JobLine]:
     """What has changed between two looks."""
-    failed = {(state.queue_name, state.job_name): state.failed for state in before}
+    failed = {(state.queue_name, state.job_name): state.stats.failed for state in before}
     return [
-        JobLine(state, state.failed > failed.get((state.queue_name, state.job_name), state.failed))
+        JobLine(
+            state, state.stats.failed > failed.get((state.queue_name, state.job_name), state.stats.failed)
+        )
         for state in now
     ]
 
@@ -205,13 +206,13 @@ def _job_cells(state: JobState) -> list[str]:
     return [
         " ".join(printable(state.job_name).split()) or "-",
         state.queue_name,
-        str(state.running),
-        str(state.done),
-        str(state.failed),
+        str(state.stats.running),
+        str(state.stats.succeeded),
+        str(state.stats.failed),
         f"{state.per_second:.1f}/s" if state.per_second < 100 else f"{state.per_second:.0f}/s",
-        _took(percentile(state.durations, 0.5)),
-        _took(percentile(state.durations, 0.95)),
-        state.last_error or "-",
+        _took(state.stats.percentile(0.5)),
+        _took(state.stats.percentile(0.95)),
+        state.stats.last_error or "-",
     ]
 
 
@@ -226,11 +227,11 @@ def _took(seconds: float | None) -> str:
 def _job_object(state: JobState) -> dict[str, Any]:
     return {
         "job": state.job_name,
-        "running": state.running,
-        "done": state.done,
-        "failed": state.failed,
+        "running": state.stats.running,
+        "done": state.stats.succeeded,
+        "failed": state.stats.failed,
         "per_second": state.per_second,
-        "p50": percentile(state.durations, 0.5),
-        "p95": percentile(state.durations, 0.95),
-        "last_error": state.last_error or None,
+        "p50": state.stats.percentile(0.5),
+        "p95": state.stats.percentile(0.95),
+        "last_error": state.stats.last_error or None,
     }

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from sqs_workers.app.job_book import JobBook, JobState
 from sqs_workers.cli import main
 from sqs_workers.cli.fitting import Fitted
-from sqs_workers.cli.published import Publisher, merged, percentile, published_jobs
+from sqs_workers.cli.published import JobState, Publisher, merged, published_jobs
 from sqs_workers.cli.top import job_lines
-from sqs_workers.hooks import HookRegistry, JobFailed, JobStarted, JobSucceeded
+from sqs_workers.worker import JobStats, SourceStats
+from sqs_workers.worker.result import WorkerStats
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,23 +31,17 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return found
 
 
+class Busy:
+    """A worker that has done a little."""
+
+    def stats(self) -> WorkerStats:
+        jobs = {"ingest": JobStats(1, 1, 1, (0.2, 0.4), "ValueError")}
+        return WorkerStats("running", {"source": SourceStats(jobs=jobs)})
+
+
 def publisher(name: str = "events") -> Publisher:
-    hooks = HookRegistry()
-    made = Publisher(JobBook(hooks), {"source": name})
-    hooks.emit(JobStarted(queue_name="source", message_id="0", job_name="ingest", waited=0.0))
-    hooks.emit(JobSucceeded(queue_name="source", message_id="1", job_name="ingest", duration=0.2))
-    error = ValueError("the body, a key")
-    hooks.emit(
-        JobFailed(
-            queue_name="source",
-            message_id="2",
-            job_name="ingest",
-            duration=0.4,
-            error=error,
-            permanent=False,
-        )
-    )
-    return made
+    workers: Any = [Busy()]
+    return Publisher(workers, {"source": name})
 
 
 def test_a_worker_says_how_its_jobs_do_until_it_ends(directory: Path) -> None:
@@ -55,10 +49,7 @@ def test_a_worker_says_how_its_jobs_do_until_it_ends(directory: Path) -> None:
     one.tick()
     (state,) = published_jobs()
     assert (state.queue_name, state.job_name) == ("events", "ingest")
-    assert (state.running, state.done, state.failed, state.last_error) == (1, 1, 1, "ValueError")
-    assert state.durations == (0.2, 0.4)
-    (file,) = directory.iterdir()
-    assert "the body" not in file.read_text(encoding="utf-8")
+    assert state.stats == JobStats(1, 1, 1, (0.2, 0.4), "ValueError")
     assert directory.stat().st_mode & 0o077 == 0
     one.close()
     assert published_jobs() == []
@@ -70,8 +61,7 @@ def test_processes_with_the_same_job_are_one_line(directory: Path) -> None:
     for one in both:
         one.tick()
     (state,) = published_jobs()
-    assert (state.running, state.done, state.failed) == (2, 2, 2)
-    assert state.durations == (0.2, 0.2, 0.4, 0.4)
+    assert state.stats == JobStats(2, 2, 2, (0.2, 0.2, 0.4, 0.4), "ValueError")
     for one in both:
         one.close()
 
@@ -203,8 +193,10 @@ def test_a_running_worker_is_seen_from_outside(endpoint: str, client: Any, tmp_p
 
 
 def test_a_job_fails_when_its_failures_grow() -> None:
-    before = [JobState("q", "a", failed=3), JobState("q", "b", failed=3)]
-    now = [JobState("q", "a", failed=4), JobState("q", "b", failed=3), JobState("q", "new", failed=9)]
+    def states(**failed: int) -> list[JobState]:
+        return [JobState("q", name, JobStats(failed=count)) for name, count in failed.items()]
+
+    before, now = states(a=3, b=3), states(a=4, b=3, new=9)
     assert [(line.state.job_name, line.failing) for line in job_lines(now, before)] == [
         ("a", True),
         ("b", False),
@@ -212,19 +204,25 @@ def test_a_job_fails_when_its_failures_grow() -> None:
     ]
 
 
-def test_percentiles_of_few() -> None:
-    assert percentile((), 0.5) is None
-    assert percentile((1.0,), 0.95) == 1.0
-    assert percentile(tuple(map(float, range(100))), 0.95) == 95.0
-
-
 def test_merging_keeps_the_order() -> None:
-    states = [JobState("q", "b"), JobState("p", "z"), JobState("q", "a"), JobState("q", "b", done=1)]
-    assert [(state.queue_name, state.job_name, state.done) for state in merged(states)] == [
-        ("p", "z", 0),
-        ("q", "a", 0),
-        ("q", "b", 1),
+    one = JobStats(succeeded=1)
+    states = [JobState("q", "b", one, 2.0), JobState("p", "z", one), JobState("q", "a", one)]
+    found = merged([*states, JobState("q", "b", one, 1.5)])
+    assert [(state.queue_name, state.job_name, state.stats.succeeded) for state in found] == [
+        ("p", "z", 1),
+        ("q", "a", 1),
+        ("q", "b", 2),
     ]
+    assert found[2].per_second == 3.5
+
+
+def test_the_rate_is_that_of_the_last_ten_seconds() -> None:
+    one = publisher()
+    rates = [one._rate(("q", "j"), min(5 * second, 100) + second, float(second)) for second in range(41)]
+    assert rates[0] == 0.0
+    assert rates[15] == 6.0
+    assert rates[40] == 1.0
+    one.close()
 
 
 COLUMNS = ("job", "queue", "done", "oldest", "last error")
