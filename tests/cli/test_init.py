@@ -35,10 +35,11 @@ def test_the_commands_that_init_prints_lead_to_rows(
     kind, variables = database
     tools = tmp_path / "bin"
     tools.mkdir()
-    command = tools / "sqs-workers"
-    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m sqs_workers "$@"\n', encoding="utf-8")
-    command.chmod(0o755)
-    (tools / "python").symlink_to(sys.executable)
+    # Scripts and no links: of a link Python would not know to which environment it belongs.
+    for name, start in (("sqs-workers", "-m sqs_workers"), ("python", "")):
+        command = tools / name
+        command.write_text(f'#!/bin/sh\nexec "{sys.executable}" {start} "$@"\n', encoding="utf-8")
+        command.chmod(0o755)
     environment = {
         **os.environ,
         "PATH": f"{tools}:{os.environ['PATH']}",
