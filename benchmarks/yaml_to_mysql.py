@@ -4,6 +4,7 @@ The loop receives 10, runs one executemany, commits, deletes 10. Both read from 
 process of its own, and write to MariaDB or MySQL. Rounds alternate; the result is the median of the ratios::
 
     python benchmarks/yaml_to_mysql.py --rounds 5 --events 5000
+    python benchmarks/yaml_to_mysql.py --transport lean
 
 The database comes from ``SQS_WORKERS_TEST_MYSQL_DSN`` (127.0.0.1:3306, root, by default).
 """
@@ -109,6 +110,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--events", type=int, default=5000)
+    parser.add_argument("--transport", choices=["boto3", "lean", "auto"], default="boto3")
     parser.add_argument("--by-hand", metavar="URL", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.by_hand:
@@ -135,7 +137,7 @@ def main() -> None:
     try:
         with engine.begin() as connection:
             connection.execute(sa.text(TABLE))
-        measure(engine, arguments.rounds, arguments.events)
+        measure(engine, arguments.rounds, arguments.events, arguments.transport)
     finally:
         engine.dispose()
         with server.connect() as connection:
@@ -145,7 +147,7 @@ def main() -> None:
         endpoint.wait()
 
 
-def measure(engine: sa.Engine, rounds: int, count: int) -> None:
+def measure(engine: sa.Engine, rounds: int, count: int, transport: str) -> None:
     client = boto3.client("sqs")
     ratios: list[float] = []
     with tempfile.TemporaryDirectory() as name:
@@ -156,7 +158,15 @@ def measure(engine: sa.Engine, rounds: int, count: int) -> None:
             rates: dict[str, float] = {}
             for what in (HAND, YAML) if number % 2 else (YAML, HAND):
                 url = fill(client, f"round-{number}-{what.replace(' ', '-').replace('.', '-')}", count)
-                command = [sys.executable, "-m", "sqs_workers", "run", "worker.yaml"]
+                command = [
+                    sys.executable,
+                    "-m",
+                    "sqs_workers",
+                    "run",
+                    "worker.yaml",
+                    "--transport",
+                    transport,
+                ]
                 if what == HAND:
                     command = [sys.executable, __file__, "--by-hand", url, "--events", str(count)]
                 rates[what] = rate(engine, command, directory, url, count)

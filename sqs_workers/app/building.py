@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sqs_workers.app.inbox_step import InboxStep
     from sqs_workers.app.spec import App
     from sqs_workers.hooks import HookRegistry
+    from sqs_workers.transport import Mode
 
 __all__ = ["Built", "RunOptions", "build", "load_functions"]
 
@@ -41,12 +42,14 @@ class RunOptions:
     :param max_jobs: messages in all, of all tasks.
     :param once: one receive of each queue.
     :param until_idle: stop when nothing has come for so many seconds.
+    :param transport: how requests get to SQS, instead of what the ``sqs`` resources say.
     """
 
     concurrency: int | None = None
     max_jobs: int | None = None
     once: bool = False
     until_idle: float | None = None
+    transport: Mode | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +134,10 @@ def build(
     :raises SQSError: a resource cannot be opened, or cannot do what it must.
     """
     options = RunOptions() if options is None else options
-    connections = Connections(app, path.parent)
+    connections = Connections(app, path.parent, transport=options.transport)
     builder = _Builder(app, connections, functions, hooks, options, report)
     try:
+        builder.open_resources()
         workers = {task.name: builder.worker(task) for task in app.tasks}
     except BaseException:
         for outlet in builder.outlets.values():
@@ -161,11 +165,13 @@ class _Builder:
         self._report = report
         self._quota = Quota(options.max_jobs) if options.max_jobs is not None else None
         self.outlets: dict[str, Outlet] = {}
-        for name, resource in app.resources.items():
+
+    def open_resources(self) -> None:
+        for name, resource in self._app.resources.items():
             if isinstance(resource, Sqs):
-                connections.client(name)
+                self._connections.choose_transport(name)
             elif isinstance(resource, (Mysql, Postgres, Sqlite)):
-                connections.database(name)
+                self._connections.database(name)
 
     def worker(self, task: Task) -> Worker:
         queue = self._app.resources[task.source]

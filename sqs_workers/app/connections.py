@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from sqs_workers.app.spec_resources import Mysql, Postgres, Sqlite, Sqs, SqsQueue, SqsSink
 from sqs_workers.exceptions import ConfigurationError, QueueNotFoundError
-from sqs_workers.transport import Boto3Transport, ErrorKind, classify, error_code
+from sqs_workers.transport import DeferredTransport, ErrorKind, classify, error_code, open_transport
 
 if TYPE_CHECKING:
     from sqs_workers.app.spec import App
     from sqs_workers.sql.sqla import sa
+    from sqs_workers.transport import Mode, Transport
 
 __all__ = ["Connections", "database_url", "open_database", "open_sqs"]
 
@@ -36,13 +37,19 @@ class Connections:
 
     :param directory: that of the file, to which paths in it are relative.
     :param max_connections: HTTP connections that an SQS client keeps.
+    :param transport: instead of what the ``sqs`` resources say.
     """
 
-    def __init__(self, app: App, directory: Path, *, max_connections: int = 50) -> None:
+    def __init__(
+        self, app: App, directory: Path, *, max_connections: int = 50, transport: Mode | None = None
+    ) -> None:
         self._app = app
         self._directory = directory
         self._max_connections = max_connections
+        self._mode = transport
+        self._sessions: dict[str, Any] = {}
         self._clients: dict[str, Any] = {}
+        self._transports: dict[str, Transport] = {}
         self._engines: dict[str, sa.Engine] = {}
 
     def client(self, name: str) -> Any:
@@ -53,13 +60,31 @@ class Connections:
         if name not in self._clients:
             spec = self._app.resources[name]
             assert isinstance(spec, Sqs)
-            self._clients[name] = open_sqs(name, spec, self._max_connections)
+            self._sessions[name], self._clients[name] = _open(name, spec, self._max_connections)
         return self._clients[name]
 
-    def transport(self, name: str) -> Boto3Transport:
-        """A transport over the client of an ``sqs`` resource."""
-        client = self.client(name)
-        return Boto3Transport(lambda: client)
+    def transport(self, name: str) -> Transport:
+        """The transport of an ``sqs`` resource."""
+        if name not in self._transports:
+            spec = self._app.resources[name]
+            assert isinstance(spec, Sqs)
+            client = self.client(name)
+            self._transports[name] = open_transport(
+                lambda: self._sessions[name], mode=self._mode or spec.transport, get_client=lambda: client
+            )
+        return self._transports[name]
+
+    def choose_transport(self, name: str) -> None:
+        """Say now whether the transport of an ``sqs`` resource can be what it shall be.
+
+        :raises ConfigurationError: it shall be ``lean``, and the client has something that only boto3 honours.
+        """
+        transport = self.transport(name)
+        if isinstance(transport, DeferredTransport):
+            try:
+                transport.open()
+            except ConfigurationError as error:
+                raise ConfigurationError(f"resource {name!r}: {error}") from None
 
     def queue_url(self, spec: SqsQueue | SqsSink) -> str:
         """URL of a queue, asked of SQS if the file gives its name.
@@ -112,6 +137,9 @@ class Connections:
 
     def close(self) -> None:
         """Close everything."""
+        for transport in self._transports.values():
+            if isinstance(transport, DeferredTransport):
+                transport.close()
         for client in self._clients.values():
             client.close()
         for engine in self._engines.values():
@@ -120,6 +148,11 @@ class Connections:
 
 def open_sqs(name: str, spec: Sqs, max_connections: int = 50) -> Any:
     """A boto3 client of SQS; see :meth:`Connections.client`."""
+    return _open(name, spec, max_connections)[1]
+
+
+def _open(name: str, spec: Sqs, max_connections: int) -> tuple[Any, Any]:
+    """A session and its client."""
     import boto3
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError
@@ -136,7 +169,7 @@ def open_sqs(name: str, spec: Sqs, max_connections: int = 50) -> Any:
         session = boto3.Session(profile_name=spec.profile_name, region_name=spec.region_name)
         if spec.role_arn is not None:
             session = _assume(session, spec)
-        return session.client("sqs", endpoint_url=spec.endpoint_url, config=config)
+        return session, session.client("sqs", endpoint_url=spec.endpoint_url, config=config)
     except (BotoCoreError, ValueError) as error:
         raise ConfigurationError(f"resource {name!r}: {error}") from None
 

@@ -43,6 +43,7 @@ KEYS = (
     "refused",
     "writes",
     "kind",
+    "schedule",
 )
 """Keys that records may have besides time, level, logger and message."""
 

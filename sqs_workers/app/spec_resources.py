@@ -36,6 +36,12 @@ class Sqs:
     profile_name: str | None = key("Profile of `~/.aws/config`.", default=None)
     role_arn: str | None = key("Role to assume, renewed before it expires.", default=None)
     external_id: str | None = key("External id that the role asks for.", default=None, secret=True)
+    transport: Literal["boto3", "lean", "auto"] = key(
+        "How requests get to SQS. `boto3`: through its client, into which proxies and monitoring hook. `lean`: "
+        "past it, for a fraction of the CPU, or an error that says why not. `auto`: lean where it can honour "
+        "everything about the client. `sqs-workers run --transport` overrides it.",
+        default="boto3",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqs_workers.app.context import TaskContext
 from sqs_workers.app.envelopes import item_of
+from sqs_workers.app.landing import Landing
 from sqs_workers.app.outlets import Entry, Outlet, Row
 from sqs_workers.backoff_policies import backoff_seconds
 from sqs_workers.exceptions import ConfigurationError, PermanentError
@@ -58,6 +58,7 @@ class TaskHandler:
         self._resources = {} if resources is None else resources
         self._permanent: tuple[type[Exception], ...] = (PermanentError, *permanent_errors)
         self._inbox = inbox
+        self._landing = Landing()
         self._log = logging.getLogger(f"sqs_workers.handlers.{task.name}")
 
     def job_name(self, message: Message) -> str:
@@ -90,7 +91,7 @@ class TaskHandler:
                 rows = await self._function.call(self._context([message]), item)
                 entry = self._entry(message, rows)
                 for outlet in self._outlets_for(entry):
-                    await asyncio.wrap_future(outlet.submit(entry))
+                    await self._landing.wait(outlet.submit(entry))
             except Exception as error:  # noqa: BLE001 - the outcome says it
                 return self._failed(message, error)
         return _SUCCEEDED

@@ -30,7 +30,7 @@ SUMMARY_SECONDS = 30.0
 
 
 class Watcher:
-    """Logs failures, retries, dead letters and sink writes.
+    """Logs failures, retries, dead letters and sink writes, and successes where the level is DEBUG by now.
 
     :param error_messages: log the messages of exceptions, too.
     """
@@ -43,7 +43,9 @@ class Watcher:
         self._lock = threading.Lock()
         self._written: dict[str, list[int]] = {}
         self._since = clock.monotonic()
-        hooks.add(JobSucceeded, self._succeeded)
+        if logger.isEnabledFor(logging.DEBUG):
+            # Events that nobody wants are not made, and these come for every message.
+            hooks.add(JobSucceeded, self._succeeded)
         hooks.add(JobFailed, self._failed)
         hooks.add(JobRetried, self._retried)
         hooks.add(JobDeadLettered, self._dead_lettered)
@@ -51,8 +53,7 @@ class Watcher:
         hooks.add(LeaseLost, self._lost)
 
     def _succeeded(self, event: JobSucceeded) -> None:
-        if logger.isEnabledFor(logging.DEBUG):
-            _log(logging.DEBUG, "succeeded", event, "Message done", duration=event.duration)
+        _log(logging.DEBUG, "succeeded", event, "Message done", duration=event.duration)
 
     def _failed(self, event: JobFailed) -> None:
         how = "Message failed for good" if event.permanent else "Message failed"

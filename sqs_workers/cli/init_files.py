@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-__all__ = ["FILES", "NEXT_STEPS"]
+from typing import Literal
+
+__all__ = ["Database", "files_of", "next_steps"]
+
+Database = Literal["sqlite", "postgres"]
 
 _WORKER = """\
 apiVersion: sqs-workers/v1
@@ -27,8 +31,8 @@ resources:
     on_fail: leave
 
   database:
-    type: sqlite
-    dsn: "${DEMO_DSN:-sqlite:///demo.db}"
+    type: {database}
+    dsn: "{dsn}"
 
   events_sink:
     type: table_sink
@@ -87,17 +91,58 @@ _EVENTS = """\
 {"id": "e-1", "status": "refunded", "amount": "9.90"}
 """
 
-FILES = {"worker.yaml": _WORKER, "handler.py": _HANDLER, "schema.sql": _SCHEMA, "events.jsonl": _EVENTS}
+_DSN = {"sqlite": "${DEMO_DSN:-sqlite:///demo.db}", "postgres": "${DEMO_DSN}"}
 
-NEXT_STEPS = """
+_STEPS = """
   cd {directory}
   export AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local AWS_DEFAULT_REGION=us-east-1
   export AWS_ENDPOINT_URL=http://127.0.0.1:{port}
   sqs-workers local --port {port} &
-  python -c "import sqlite3; sqlite3.connect('demo.db').executescript(open('schema.sql').read())"
+  {create_table}
   sqs-workers create events --dead-letter events-dead
   sqs-workers check worker.yaml --connect
   sqs-workers send events --file events.jsonl
   sqs-workers run worker.yaml --until-idle
-  python -c "import sqlite3; print(*sqlite3.connect('demo.db').execute('SELECT * FROM events'), sep='\\n')"
+  {show_rows}
 """
+
+_CREATE_TABLE = {
+    "sqlite": """\
+python -c "import sqlite3; sqlite3.connect('demo.db').executescript(open('schema.sql').read())\"""",
+    "postgres": """\
+export DEMO_DSN=${DEMO_DSN:-postgresql://postgres@127.0.0.1:5432/postgres}
+  python -c "import os, psycopg; \\
+    psycopg.connect(os.environ['DEMO_DSN'], autocommit=True).execute(open('schema.sql').read())\"""",
+}
+_SHOW_ROWS = {
+    "sqlite": """\
+python -c "import sqlite3; \\
+    print(*sqlite3.connect('demo.db').execute('SELECT * FROM events ORDER BY 1'), sep='\\n')\"""",
+    "postgres": """\
+python -c "import os, psycopg; \\
+    print(*psycopg.connect(os.environ['DEMO_DSN']).execute('SELECT * FROM events ORDER BY 1'), sep='\\n')\"""",
+}
+
+
+def files_of(database: Database, port: int) -> dict[str, str]:
+    """Texts by file name.
+
+    :param port: of the local endpoint.
+    """
+    worker = _WORKER.replace("{database}", database).replace("{dsn}", _DSN[database])
+    return {
+        "worker.yaml": worker.replace("{port}", str(port)),
+        "handler.py": _HANDLER,
+        "schema.sql": _SCHEMA,
+        "events.jsonl": _EVENTS,
+    }
+
+
+def next_steps(database: Database, port: int, directory: str) -> str:
+    """The commands that lead from the files to rows."""
+    return _STEPS.format(
+        directory=directory,
+        port=port,
+        create_table=_CREATE_TABLE[database],
+        show_rows=_SHOW_ROWS[database],
+    )

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-from typing import Any
-
+from sqs_workers.cli.databases import engine_of
 from sqs_workers.cli.needs import click
 from sqs_workers.cli.output import json_option, say, show_json
 from sqs_workers.cli.sqs import Account, account_options, url_of
 
 __all__ = ["relay_command"]
-
-_FAMILIES = {
-    "mysql": "mysql",
-    "mariadb": "mysql",
-    "postgres": "postgres",
-    "postgresql": "postgres",
-    "sqlite": "sqlite",
-}
 
 
 @click.command("relay")
@@ -55,7 +44,7 @@ def relay_command(
     from sqs_workers.sql.tables import Tables
     from sqs_workers.transport import Boto3Transport
 
-    engine = _engine(dsn_env)
+    engine = engine_of(dsn_env, "--dsn-env")
     configure(Logging())
     client = Account(region, endpoint_url, profile).client()
     tables = Tables(
@@ -78,21 +67,3 @@ def relay_command(
     else:
         say(f"Settled {sent} message(s)")
     return 0
-
-
-def _engine(variable: str) -> Any:
-    from sqs_workers.app.connections import open_database
-    from sqs_workers.app.spec_resources import Mysql, Postgres, Sqlite
-
-    dsn = os.environ.get(variable, "")
-    if not dsn:
-        raise click.UsageError(
-            f"the variable {variable} holds no DSN: set it, or name another with --dsn-env"
-        )
-    family = _FAMILIES.get(dsn.partition(":")[0].partition("+")[0])
-    if family is None:
-        raise click.UsageError(
-            f"the DSN in {variable} begins with neither mysql://, postgresql:// nor sqlite://"
-        )
-    cls: Any = {"mysql": Mysql, "postgres": Postgres, "sqlite": Sqlite}[family]
-    return open_database(variable, cls(dsn=dsn), Path.cwd())

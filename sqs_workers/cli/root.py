@@ -33,6 +33,7 @@ COMMANDS = {
     "local": "local",
     "relay": "relay",
     "schedules": "schedules",
+    "beat": "beat",
 }
 
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from sqs_workers.cli.needs import click
 from sqs_workers.cli.output import errors
-from sqs_workers.cli.status import StatusLine, banner_of_app
+from sqs_workers.cli.status import StatusLine, banner_of_app, sqs_name
 
 if TYPE_CHECKING:
     from sqs_workers.app.building import RunOptions
+    from sqs_workers.transport import Mode
 
 __all__ = ["run_command"]
 
@@ -34,6 +35,11 @@ __all__ = ["run_command"]
 )
 @click.option("--max-jobs", type=click.IntRange(1), help="Stop after so many messages.")
 @click.option(
+    "--transport",
+    type=click.Choice(["boto3", "lean", "auto"]),
+    help="How requests get to SQS; overrides the file and the environment.",
+)
+@click.option(
     "--shutdown-timeout", type=click.FloatRange(0.1), help="Seconds for running handlers at a stop."
 )
 def run_command(
@@ -45,6 +51,7 @@ def run_command(
     once: bool,
     until_idle: float | None,
     max_jobs: int | None,
+    transport: Mode | None,
     shutdown_timeout: float | None,
 ) -> int:
     """Run workers until SIGTERM or SIGINT.
@@ -52,10 +59,14 @@ def run_command(
     FILE is a YAML file. MODULE:ENV is an SQSEnv in Python, with the QUEUES to work ("mail:3" has three
     times the share of "reports").
 
+    --transport lean sends the requests past boto3's client, for a fraction of its CPU, or says why it cannot;
+    auto takes it where it can.
+
     \b
     Examples:
       sqs-workers run worker.yaml
       sqs-workers run worker.yaml --until-idle --max-jobs 1000
+      sqs-workers run worker.yaml --transport auto
       sqs-workers run myapp.jobs:sqs mail:3 reports --concurrency 16 --processes 4
 
     Exit codes: 0 stopped in order, 1 could not start, 2 the file has mistakes, 3 something was left behind
@@ -76,7 +87,9 @@ def run_command(
         return supervise(sys.argv[1:], processes=processes, watch=watch)
     from sqs_workers.app.building import RunOptions
 
-    options = RunOptions(concurrency=concurrency, max_jobs=max_jobs, once=once, until_idle=until_idle)
+    options = RunOptions(
+        concurrency=concurrency, max_jobs=max_jobs, once=once, until_idle=until_idle, transport=transport
+    )
     if is_file:
         return _run_file(Path(target), options, shutdown_timeout)
     from sqs_workers.cli.run_env import run_env
@@ -104,6 +117,7 @@ def _run_file(path: Path, options: RunOptions, shutdown_timeout: float | None) -
     from sqs_workers.app.logs import configure
     from sqs_workers.app.running import AppRun
     from sqs_workers.app.watching import Watcher
+    from sqs_workers.cli.published import Publisher
     from sqs_workers.hooks import HookRegistry
 
     app, functions = _load(path)
@@ -114,12 +128,21 @@ def _run_file(path: Path, options: RunOptions, shutdown_timeout: float | None) -
     hooks = HookRegistry()
     watcher = Watcher(hooks, error_messages=app.app.logging.error_messages)
     built = build(app, path.resolve(), functions, hooks=hooks, options=options, report=watcher.wrote)
+    publisher = Publisher(
+        built.workers.values(), {task.source: sqs_name(app, task.source) for task in app.tasks}
+    )
     try:
         banner_of_app(app, built, options)
         run = AppRun(built)
         with StatusLine(run.workers, handler) as status:
-            code = run.run(on_tick=status.tick)
+
+            def tick() -> None:
+                publisher.tick()
+                status.tick()
+
+            code = run.run(on_tick=tick)
     finally:
+        publisher.close()
         built.close()
         watcher.summarize()
     return code

@@ -12,8 +12,10 @@ from sqs_workers.app.logs import configure
 from sqs_workers.app.spec import Logging
 from sqs_workers.cli.needs import click
 from sqs_workers.cli.output import errors
+from sqs_workers.cli.published import Publisher
 from sqs_workers.cli.status import StatusLine
 from sqs_workers.exceptions import ConfigurationError, SQSError
+from sqs_workers.transport import DeferredTransport
 
 if TYPE_CHECKING:
     from sqs_workers.app.building import RunOptions
@@ -44,17 +46,26 @@ def run_env(target: str, queues: tuple[str, ...], options: RunOptions, shutdown_
     policy = _policy(options)
     if policy is not None:
         settings["shutdown_policy"] = policy
+    if options.transport is not None:
+        env.transport = options.transport
+    if isinstance(env.transport, DeferredTransport):
+        # What lean cannot honour is no mistake in an option, and is said before anything is received.
+        env.transport.open()
     try:
         worker = env.worker(names, **settings)
     except ConfigurationError as error:
         raise click.UsageError(str(error)) from None
     if console.is_terminal:
         console.print(f"{target}: {', '.join(names)} x {settings['concurrency']}", style="bold", markup=False)
-    with StatusLine({"": worker}, handler) as status:
-        return _run(worker, status)
+    publisher = Publisher([worker], _sqs_names(env, names))
+    try:
+        with StatusLine({"": worker}, handler) as status:
+            return _run(worker, status, publisher)
+    finally:
+        publisher.close()
 
 
-def _run(worker: Any, status: StatusLine) -> int:
+def _run(worker: Any, status: StatusLine, publisher: Publisher) -> int:
     import threading
 
     # The worker has the main thread, for its signal handlers; the status line another.
@@ -62,6 +73,7 @@ def _run(worker: Any, status: StatusLine) -> int:
 
     def keep_ticking() -> None:
         while not ended.wait(0.5):
+            publisher.tick()
             status.tick()
 
     ticker = threading.Thread(target=keep_ticking, name="sqs-status", daemon=True)
@@ -76,6 +88,11 @@ def _run(worker: Any, status: StatusLine) -> int:
         ticker.join()
         sys.stderr.flush()
     return code
+
+
+def _sqs_names(env: Any, names: list[str]) -> dict[str, str]:
+    own = [name.partition(":")[0] for name in names]
+    return {name: env.get_sqs_queue_name(name) for name in own}
 
 
 def _declared(env: Any) -> list[str]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sqs_workers.app.spec import App
     from sqs_workers.worker import Worker
 
-__all__ = ["StatusLine", "banner_of_app"]
+__all__ = ["StatusLine", "banner_of_app", "sqs_name"]
 
 logger = logging.getLogger("sqs_workers.app")
 
@@ -39,12 +39,13 @@ def banner_of_app(app: App, built: Built, options: RunOptions) -> None:
     for task in app.tasks:
         to = ", ".join(f"{name} ({_where(app, name)})" for name in task.emit) or "nowhere"
         concurrency = options.concurrency or task.concurrency
-        console.print(f"  {task.name}: {task.source} ({_queue(app, task.source)})", markup=False)
+        console.print(f"  {task.name}: {task.source} ({sqs_name(app, task.source)})", markup=False)
         console.print(f"    -> {task.handler} x {concurrency} -> {to}", markup=False)
     console.print("  Ctrl-C stops in order; twice, at once.", style="dim", markup=False)
 
 
-def _queue(app: App, name: str) -> str:
+def sqs_name(app: App, name: str) -> str:
+    """The name on SQS of a queue or ``sqs_sink`` of a file."""
     queue: Any = app.resources[name]
     return queue.name or (queue.url or "").rstrip("/").rpartition("/")[2]
 
@@ -54,7 +55,7 @@ def _where(app: App, name: str) -> str:
     table = getattr(sink, "table", None)
     if table is not None:
         return f"{sink.mode} into {table}"
-    return "HTTP" if hasattr(sink, "headers") else f"queue {_queue(app, name)}"
+    return "HTTP" if hasattr(sink, "headers") else f"queue {sqs_name(app, name)}"
 
 
 class StatusLine:

@@ -93,6 +93,11 @@ class Beat:
     def __repr__(self) -> str:
         return f"<Beat {self._lease!r}>"
 
+    @property
+    def schedules(self) -> tuple[Periodic, ...]:
+        """What it sends: the schedules that the queues of its environment declare by now."""
+        return tuple(periodic for _, periodic in self._schedules())
+
     def run(self, *, handle_signals: bool = True) -> None:
         """Send what is due until :meth:`stop`, SIGTERM or SIGINT.
 

@@ -14,13 +14,14 @@ if TYPE_CHECKING:
     from sqs_workers.worker.circuit import PauseOn
     from sqs_workers.worker.once import process_once
     from sqs_workers.worker.processes import run_processes
-    from sqs_workers.worker.result import SourceStats, WorkerResult, WorkerStats
+    from sqs_workers.worker.result import JobStats, SourceStats, WorkerResult, WorkerStats
     from sqs_workers.worker.runner import Worker
 
 __all__ = [
     "BatchSettings",
     "Handler",
     "JobPolicies",
+    "JobStats",
     "PauseOn",
     "Source",
     "SourceStats",
@@ -33,6 +34,7 @@ __all__ = [
 
 _MODULES = {
     "PauseOn": "circuit",
+    "JobStats": "result",
     "SourceStats": "result",
     "Worker": "runner",
     "WorkerResult": "result",

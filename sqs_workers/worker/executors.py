@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sqs_workers.exceptions import WorkerError
-from sqs_workers.outcome import Failed, Outcome, Unrun
-from sqs_workers.worker import steps
+from sqs_workers.outcome import Failed, Outcome, Succeeded, Unrun
+from sqs_workers.worker import circuit, steps
 from sqs_workers.worker.held import Held, Phase, log_fields
 from sqs_workers.worker.loop import LoopThread
 from sqs_workers.worker.threads import JobThreads
@@ -29,6 +29,7 @@ STOP_SHARE = 0.9
 # Seconds that a cancelled coroutine gets to end before it is given up.
 _CANCEL_GRACE = 5.0
 _INTERRUPT_AGAIN = 0.2
+_SUCCEEDED = Succeeded()
 
 
 class JobInterrupted(BaseException):
@@ -64,6 +65,8 @@ class Executors:
         self._tasks = self._pool.tasks
         self._zombies = 0
         self._running: set[Work] = set()
+        # Coroutines that have succeeded and are not settled yet. Of the loop's thread alone.
+        self._ended: list[tuple[Work, float]] = []
         self.in_handler = False
         """Whether the calling thread of an inline executor is in a handler."""
         self.interrupting = False
@@ -192,7 +195,20 @@ class Executors:
                 outcome = Failed(error)
         except BaseException as error:  # noqa: BLE001 - as above; raised on, it would end the event loop
             outcome = self._interrupted(held, error)
-        self.end(work, (outcome,), engine.clock.monotonic() - work.started_at)
+        took = engine.clock.monotonic() - work.started_at
+        if type(outcome) is not Succeeded or work.state.source.fifo:
+            self.end(work, (outcome,), took)
+            return
+        if held.timeout is not None:
+            engine.heartbeat.cancel_alarm(held)
+        self._ended.append((work, took))
+        if len(self._ended) == 1:
+            # One write of a sink ends many: they are settled together when each of them has had its turn.
+            self.loop.soon(self._end_coroutines)
+
+    def _end_coroutines(self) -> None:
+        ended, self._ended = self._ended, []
+        self.end_well(ended)
 
     def _begin(self, work: Work) -> None:
         engine = self._engine
@@ -207,16 +223,22 @@ class Executors:
             engine.heartbeat.set_alarm(first, first.timeout, partial(self._timed_out, work))
 
     def end_well(self, ended: Sequence[tuple[Work, float]]) -> None:
-        """Settle plain jobs that have succeeded, together, and free their slots."""
+        """Settle jobs that have succeeded, none of a FIFO queue, together, and free their slots."""
         engine = self._engine
         try:
             engine.succeeded([(work.messages[0], took) for work, took in ended])
+            for work, _ in ended:
+                if work.state.circuit is not None:
+                    circuit.feed(engine, work.state, _SUCCEEDED)
         except BaseException as error:  # noqa: BLE001 - said by _not_settled
             self._not_settled(error, f"{len(ended)} job(s)")
         with engine.lock:
-            for work, _ in ended:
+            # One that was given up in this moment has freed its slot already.
+            alive = [(work, took) for work, took in ended if work in self._running]
+            self._zombies -= len(ended) - len(alive)
+            for work, _ in alive:
                 self._running.discard(work)
-            engine.free_slots([(work.state, took) for work, took in ended])
+            engine.free_slots([(work.state, took) for work, took in alive])
 
     def end(self, work: Work, outcomes: Sequence[Outcome], took: float | None) -> bool:
         """Settle the messages of ``work`` and free its slot.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +22,22 @@ class LoopThread:
         self._thread: threading.Thread | None = None
         # The loop keeps weak references to its tasks.
         self._tasks: set[asyncio.Task[None]] = set()
+        self._waiting: deque[Callable[[], Coroutine[Any, Any, None]]] = deque()
+        self._told = False
 
     def submit(self, make: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run the coroutine that ``make`` returns."""
-        self._started().call_soon_threadsafe(self._spawn, make)
+        loop = self._started()
+        self._waiting.append(make)
+        # Waking the loop costs more than a short job: those that come together wake it once.
+        if not self._told:
+            self._told = True
+            loop.call_soon_threadsafe(self._spawn_waiting)
+
+    def soon(self, function: Callable[[], object]) -> None:
+        """On the loop: call ``function`` after what is ready to run now."""
+        if self._loop is not None:
+            self._loop.call_soon(function)
 
     def call(self, function: Callable[[], object]) -> None:
         """Call ``function`` on the loop, if there is one."""
@@ -68,12 +81,15 @@ class LoopThread:
                 self._thread.start()
             return self._loop
 
-    def _spawn(self, make: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def _spawn_waiting(self) -> None:
+        # Before the deque is emptied: what is put in after that has to wake the loop again.
+        self._told = False
         if self._loop is None:
             return
-        task = self._loop.create_task(make())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        while self._waiting:
+            task = self._loop.create_task(self._waiting.popleft()())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     def _stop(self) -> None:
         if self._loop is not None:

@@ -10,6 +10,7 @@ __all__ = [
     "EXIT_CLEAN",
     "EXIT_FAILED",
     "EXIT_START",
+    "JobStats",
     "SourceStats",
     "WorkerResult",
     "WorkerStats",
@@ -23,6 +24,30 @@ EXIT_ABANDONED = 3
 """The stop deadline passed, or a second signal came, before everything had ended."""
 EXIT_FAILED = 4
 """The worker could not go on: too many handlers that outlived their timeout, or an error of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobStats:
+    """One job of a queue since the worker started, and now.
+
+    :ivar running: messages with its handler.
+    :ivar succeeded: runs that succeeded.
+    :ivar failed: runs that failed; each attempt counts.
+    :ivar durations: seconds that the last runs took, in rising order; of many, 50 that stand for them.
+    :ivar last_error: class name of the last error; empty without one.
+    """
+
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    durations: tuple[float, ...] = ()
+    last_error: str = ""
+
+    def percentile(self, share: float) -> float | None:
+        """Seconds that ``share`` (0 to 1) of the last runs did not exceed; ``None`` before the first."""
+        if not self.durations:
+            return None
+        return self.durations[min(int(share * len(self.durations)), len(self.durations) - 1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +79,8 @@ class SourceStats:
     :ivar success_rate: jobs a second that succeeded, over the last minute or the time since ``stats()`` was
         asked for last, whichever is longer.
     :ivar error_rate: share (0 to 1) of the jobs that ended in that time and failed.
+    :ivar jobs: name of a job -> how it does; the first 500, and the rest under ``(others)``. Messages without
+        a name are under the empty one.
     """
 
     received: int = 0
@@ -79,6 +106,7 @@ class SourceStats:
     oldest_message: float | None = None
     success_rate: float = 0.0
     error_rate: float = 0.0
+    jobs: Mapping[str, JobStats] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,6 +14,7 @@ from sqs_workers.exceptions import ConfigurationError, WorkerError
 from sqs_workers.hooks import HookRegistry, WorkerStarted, WorkerStopped
 from sqs_workers.worker.engine import Engine
 from sqs_workers.worker.flow import Flow, oldest_age
+from sqs_workers.worker.held import Phase
 from sqs_workers.worker.lifecycle import Control, Stop
 from sqs_workers.worker.poller import Poller
 from sqs_workers.worker.result import (
@@ -295,6 +297,7 @@ def _source_stats(states: Sequence[SourceState], now: float) -> dict[str, Source
     return {
         state.name: SourceStats(
             **asdict(state.counts),
+            jobs=state.jobs.stats(_running_jobs(state)),
             in_flight=state.running,
             buffered=len(state.buffer),
             paused=state.circuit is not None and state.circuit.paused,
@@ -302,3 +305,10 @@ def _source_stats(states: Sequence[SourceState], now: float) -> dict[str, Source
         )
         for state in states
     }
+
+
+def _running_jobs(state: SourceState) -> Counter[str]:
+    # Between slot and start a message has no job yet.
+    return Counter(
+        held.job_name for held in state.in_hand.values() if held.phase is Phase.RUNNING and held.started_at
+    )

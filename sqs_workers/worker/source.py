@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from sqs_workers.exceptions import ConfigurationError, QueueNotFoundError, WorkerError
 from sqs_workers.limits import DEFAULT_VISIBILITY_TIMEOUT, MAX_VISIBILITY_TIMEOUT
 from sqs_workers.transport import ErrorKind, ReceiveOptions, classify, error_code
+from sqs_workers.worker.job_counts import JobCounts
 from sqs_workers.worker.lanes import Buffer, Lanes
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ class SourceState:
         self.buffer: Buffer | Lanes = Lanes() if source.fifo else Buffer()
         self.in_hand: dict[str, Held] = {}
         self.counts = Counts()
+        self.jobs = JobCounts()
         self.circuit: Circuit | None = None if source.circuit is None else source.circuit.start(clock)
         self.plain = not source.fifo and source.batch is None and self.circuit is None
         """Whether successes may be settled a moment later, several at once: nothing waits for one of them."""

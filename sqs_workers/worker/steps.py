@@ -44,6 +44,7 @@ from sqs_workers.worker.held import Held, event_fields, log_fields
 
 if TYPE_CHECKING:
     from sqs_workers.hooks import HookRegistry
+    from sqs_workers.worker.source import SourceState
 
 __all__ = [
     "DELETE",
@@ -191,10 +192,14 @@ def _possible(action: Any) -> Settlement:
 
 def succeeded(hooks: HookRegistry, ended: Sequence[tuple[Held, float]]) -> None:
     """Count jobs that have succeeded, and tell the hooks."""
-    wanted = hooks.wants(JobSucceeded)
+    by_source: dict[SourceState, list[tuple[Held, float]]] = {}
     for held, duration in ended:
-        held.source.counts.succeeded += 1
-        if wanted:
+        by_source.setdefault(held.source, []).append((held, duration))
+    for source, done in by_source.items():
+        source.counts.succeeded += len(done)
+        source.jobs.succeeded(done)
+    if hooks.wants(JobSucceeded):
+        for held, duration in ended:
             hooks.emit(JobSucceeded(**_fields(held), duration=duration))
 
 
@@ -208,6 +213,7 @@ def report(hooks: HookRegistry, held: Held, outcome: Outcome, action: Settlement
             _retried(hooks, held, action, requested=True)
         case Failed(error) | Rejected(error):
             counts.failed += 1
+            held.source.jobs.failed(held.job_name, duration, error)
             permanent = isinstance(outcome, Rejected)
             if hooks.wants(JobFailed):
                 hooks.emit(JobFailed(**_fields(held), duration=duration, error=error, permanent=permanent))
@@ -223,6 +229,7 @@ def report(hooks: HookRegistry, held: Held, outcome: Outcome, action: Settlement
             _postponed(hooks, held, until)
         case Unsettled(reason, error):
             counts.failed += 1
+            held.source.jobs.failed(held.job_name, duration, error)
             logger.error("Job %s was left behind: %s", held.label, reason, extra=log_fields(held, duration))
             if hooks.wants(JobFailed) and error is not None:
                 hooks.emit(JobFailed(**_fields(held), duration=duration, error=error, permanent=False))

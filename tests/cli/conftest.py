@@ -22,6 +22,12 @@ def unchanged_logging() -> Iterator[None]:
     logging.captureWarnings(False)
 
 
+@pytest.fixture(autouse=True)
+def state_directory(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers of other tests are not seen."""
+    monkeypatch.setenv("SQS_WORKERS_STATE_DIR", str(tmp_path_factory.mktemp("state")))
+
+
 @pytest.fixture
 def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A local endpoint, to which the variables of the process point."""

@@ -5,26 +5,49 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from sqs_workers.cli import main
 from tests.servers import free_port
+from tests.sql.databases import drop_database, open_database
 
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_commands_that_init_prints_lead_to_rows(tmp_path: Path) -> None:
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """A kind of database, and the variables that lead to an empty one."""
+    if request.param == "sqlite":
+        yield "sqlite", {}
+        return
+    place = open_database("postgresql", tmp_path)
+    url = place.url.set(drivername="postgresql", query={"options": f"-csearch_path={place.name}"})
+    yield "postgres", {"DEMO_DSN": url.render_as_string(hide_password=False)}
+    drop_database(place)
+
+
+def test_the_commands_that_init_prints_lead_to_rows(
+    database: tuple[str, dict[str, str]], tmp_path: Path
+) -> None:
+    kind, variables = database
     tools = tmp_path / "bin"
     tools.mkdir()
-    command = tools / "sqs-workers"
-    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m sqs_workers "$@"\n', encoding="utf-8")
-    command.chmod(0o755)
-    (tools / "python").symlink_to(sys.executable)
-    environment = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    # Scripts and no links: of a link Python would not know to which environment it belongs.
+    for name, start in (("sqs-workers", "-m sqs_workers"), ("python", "")):
+        command = tools / name
+        command.write_text(f'#!/bin/sh\nexec "{sys.executable}" {start} "$@"\n', encoding="utf-8")
+        command.chmod(0o755)
+    environment = {
+        **os.environ,
+        "PATH": f"{tools}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        **variables,
+    }
     wrote = subprocess.run(
-        ["sqs-workers", "init", "demo", "--port", str(free_port())],
+        ["sqs-workers", "init", "demo", "--database", kind, "--port", str(free_port())],
         cwd=tmp_path,
         env=environment,
         capture_output=True,
@@ -60,6 +83,10 @@ def test_files_that_are_there_are_kept(tmp_path: Path, capsys: pytest.CaptureFix
     assert (tmp_path / "worker.yaml").exists()
 
 
-def test_what_init_writes_is_right(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["init", str(tmp_path / "new")])
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_what_init_writes_is_right(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEMO_DSN", f"{kind}://")
+    # Another test may have loaded its own.
+    monkeypatch.delitem(sys.modules, "handler", raising=False)
+    main(["init", str(tmp_path / "new"), "--database", kind])
     assert main(["check", str(tmp_path / "new" / "worker.yaml")]) == 0
