@@ -87,13 +87,17 @@ class _Supervisor:
         for child in self._children:
             child.send_signal(signal.SIGTERM)
 
+    def _stopping(self) -> bool:
+        # A call, because the answer may change between two lines.
+        return self._stop is not None
+
     def _fill(self) -> None:
-        while len(self._children) < self._count and self._stop is None:
+        while len(self._children) < self._count and not self._stopping():
             # A group of its own: Ctrl-C reaches the children through this process alone, once.
             child = subprocess.Popen(self._command, start_new_session=True)  # noqa: S603
             self._children.append(child)
             self._started[child.pid] = time.monotonic()
-            if self._stop is not None:
+            if self._stopping():
                 # The signal came while this one was being started, and reached only the others.
                 child.send_signal(signal.SIGTERM)
 
