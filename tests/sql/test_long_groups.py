@@ -74,6 +74,23 @@ def test_a_long_group_keeps_its_order(outbox: Outbox, pack_groups: bool) -> None
     assert len(sqs.calls) == (13 if pack_groups else 120)
 
 
+def test_a_packed_group_waits_after_the_call_in_which_one_failed(outbox: Outbox) -> None:
+    store(outbox, *[LONG] * 30)
+    clock, sqs = ManualClock(), Sqs("q.fifo")
+
+    def second_fails(url: str, messages: Sequence[OutgoingMessage]) -> list[SendResult]:
+        taken = sqs.really(url, [messages[0], *messages[2:]])
+        return [taken[0], SendResult(error=EntryError("ThrottlingException")), *taken[1:]]
+
+    sqs.answers = [second_fails]
+    relay = Relay(outbox, sqs, batch=30, pack_groups=True, clock=clock)
+    relay.run_once()
+    assert len(sqs.calls) == 1
+    clock.advance(10)
+    assert relay.drain() == 21
+    assert sent(sqs) == [0, *range(2, 10), 1, *range(10, 30)]
+
+
 def test_a_group_whose_head_waits_holds_up_no_other_one(outbox: Outbox) -> None:
     """Also right after a search of the table that found nothing else."""
     store(outbox, *[LONG] * 100)
