@@ -55,7 +55,7 @@ class Relay:
     :param lease: seconds for which rows are held where the database has no ``SKIP LOCKED`` (SQLite, MySQL
         5.7); must be longer than 10 calls to SQS may take; 120 by default.
     :param pack_groups: on a FIFO queue, let a call carry several messages of a group, as in
-        :meth:`~sqs_workers.queues.GenericQueue.add_batch`: up to ten times fewer calls for a single group, and
+        :meth:`~sqs_workers.queue.GenericQueue.add_batch`: up to ten times fewer calls for a single group, and
         its order given up where SQS takes some entries of a call and refuses others. ``False`` by default.
     :param hooks: gets ``OutboxSent``, ``OutboxRefused`` and ``RelayPaused``.
     :raises ConfigurationError: there is no engine, no transport, or a value is out of range.

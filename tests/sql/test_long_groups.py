@@ -80,7 +80,7 @@ def test_a_packed_group_waits_after_the_call_in_which_one_failed(outbox: Outbox)
 
     def second_fails(url: str, messages: Sequence[OutgoingMessage]) -> list[SendResult]:
         taken = sqs.really(url, [messages[0], *messages[2:]])
-        return [taken[0], SendResult(error=EntryError("ThrottlingException")), *taken[1:]]
+        return [taken[0], SendResult(None, EntryError("ThrottlingException")), *taken[1:]]
 
     sqs.answers = [second_fails]
     relay = Relay(outbox, sqs, batch=30, pack_groups=True, clock=clock)
@@ -97,7 +97,7 @@ def test_a_group_whose_head_waits_holds_up_no_other_one(outbox: Outbox) -> None:
     clock, sqs = ManualClock(), Sqs("q.fifo")
 
     def throttled(url: str, messages: Sequence[OutgoingMessage]) -> list[SendResult]:
-        return [SendResult(error=EntryError("ThrottlingException")) for _ in messages]
+        return [SendResult(None, EntryError("ThrottlingException")) for _ in messages]
 
     sqs.answers = [throttled]
     relay = Relay(outbox, sqs, clock=clock)
