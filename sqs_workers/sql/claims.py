@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from typing_extensions import assert_never
 
 from sqs_workers.clock import Clock
-from sqs_workers.sql.connections import close_lost
+from sqs_workers.sql.connections import close_lost, open_beside_pool
 from sqs_workers.sql.dialects import skips_locked_rows
 from sqs_workers.sql.rows import (
     PENDING,
@@ -226,8 +226,7 @@ class LockClaims(_Statements):
         if self._connection is None:
             # Under REPEATABLE READ the condition on earlier rows would be read from an old snapshot.
             # Beside the pool, which may be small and is not the relay's alone.
-            self._connection = self._engine.connect().execution_options(isolation_level="READ COMMITTED")
-            self._connection.detach()
+            self._connection = open_beside_pool(self._engine, "READ COMMITTED")
         connection = self._connection
         with connection.begin():
             claim = Claim(self._lock(connection))
