@@ -1,7 +1,10 @@
 """Which rows a relay may send, so that no other relay sends them meanwhile.
 
-Order within a group of a FIFO queue rests on its first waiting row: whoever holds that one holds the group,
-for the later rows can be had only behind it.
+Order within a group of a FIFO queue rests on its first waiting row, its head: whoever holds that one holds the
+group, for the later rows can be had only behind it.
+
+Heads are looked for among the oldest rows. Where a long group fills all of those, the heads behind it are found
+by a search of the whole table, which is given a tenth of the relay's time.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from typing import Any, Protocol
 from typing_extensions import assert_never
 
 from sqs_workers.clock import Clock
-from sqs_workers.sql.connections import close_lost
+from sqs_workers.sql.connections import close_lost, open_beside_pool
 from sqs_workers.sql.dialects import skips_locked_rows
 from sqs_workers.sql.rows import (
     PENDING,
@@ -34,6 +37,8 @@ from sqs_workers.sql.sqla import sa
 __all__ = ["Claim", "Claims", "LeaseClaims", "LockClaims", "make_claims"]
 
 CANDIDATES = 8
+SEARCH_SHARE = 10
+SEARCHED = 1000
 
 
 class Claim:
@@ -77,6 +82,8 @@ class _Statements:
         self._table = table
         self._clock = clock
         self._size = size
+        self._behind: list[int] = []
+        self._next_search = clock.monotonic()
         self._columns = [table.c[name] for name in ROW_COLUMNS]
 
     def _now(self) -> datetime:
@@ -86,7 +93,7 @@ class _Statements:
         table = self._table
         return (table.c.state == PENDING) & (table.c.not_before.is_(None) | (table.c.not_before <= now))
 
-    def _heads(self, now: datetime) -> Any:
+    def _is_head(self) -> Any:
         """Condition of rows that may be sent before any other: those without order, and firsts of groups."""
         table, earlier = self._table, self._table.alias()
         blocked = sa.exists().where(
@@ -95,8 +102,67 @@ class _Statements:
             earlier.c.state == PENDING,
             earlier.c.id < table.c.id,
         )
-        unordered = table.c.group_id.is_(None) | table.c.queue_name.not_like("%.fifo")
-        return self._due(now) & (unordered | ~blocked)
+        return self._unordered() | ~blocked
+
+    def _unordered(self) -> Any:
+        return self._table.c.group_id.is_(None) | self._table.c.queue_name.not_like("%.fifo")
+
+    def _heads(self, connection: sa.Connection, free: Any, *, thorough: bool = False) -> list[int]:
+        """Rows to send next, more than are wanted, so that relays which look at the same moment differ.
+
+        :param free: condition of rows that may be had now.
+        :param thorough: search the whole table if need be, however short ago that was done.
+        """
+        table, wanted = self._table, self._size * CANDIDATES
+        oldest = sa.select(table.c.id).where(free).order_by(table.c.id).limit(wanted).subquery()
+        head = sa.case((self._is_head(), 1), else_=0)
+        looked_at = connection.execute(
+            sa.select(table.c.id, head).join_from(oldest, table, oldest.c.id == table.c.id)
+        ).all()
+        found = {id_ for id_, is_head in looked_at if is_head}
+        if self._behind:
+            known = table.c.id.in_(self._behind)
+            self._behind = self._ids(connection, known & free & self._is_head(), wanted)
+            found.update(self._behind)
+        more = len(looked_at) == wanted and len(found) < self._size
+        if more and (thorough or not found or self._clock.monotonic() >= self._next_search):
+            self._search(connection, free, wanted)
+            found.update(self._behind)
+        return sorted(found)[:wanted]
+
+    def _search(self, connection: sa.Connection, free: Any, wanted: int) -> None:
+        """Look for heads behind rows that must wait; they are kept until they are sent."""
+        started = self._clock.monotonic()
+        heads: list[int] = []
+        after = 0
+        while not heads:
+            firsts = self._firsts(connection, after)
+            heads = self._ids(connection, self._table.c.id.in_(firsts) & free, wanted) if firsts else []
+            if len(firsts) < SEARCHED:
+                break
+            # Of those that are not due there may be more than one look finds.
+            after = firsts[-1]
+        others = self._ids(connection, self._unordered() & free, wanted)
+        self._behind = sorted({*heads, *others})[:wanted]
+        finished = self._clock.monotonic()
+        self._next_search = finished + SEARCH_SHARE * (finished - started)
+
+    def _firsts(self, connection: sa.Connection, after: int) -> list[int]:
+        """First rows of groups, due or not, with greater ids than ``after``.
+
+        Not joined with the rest: planned from the statistics of an empty table, the groups would be made again
+        for each row.
+        """
+        table, first = self._table, sa.func.min(self._table.c.id)
+        statement = (
+            sa.select(first)
+            .where(table.c.state == PENDING, table.c.group_id.is_not(None))
+            .group_by(table.c.queue_name, table.c.group_id)
+            .having(first > after)
+            .order_by(first)
+            .limit(SEARCHED)
+        )
+        return list(connection.scalars(statement))
 
     def _ids(self, connection: sa.Connection, condition: Any, limit: int) -> list[int]:
         by_id = self._table.c.id
@@ -160,8 +226,7 @@ class LockClaims(_Statements):
         if self._connection is None:
             # Under REPEATABLE READ the condition on earlier rows would be read from an old snapshot.
             # Beside the pool, which may be small and is not the relay's alone.
-            self._connection = self._engine.connect().execution_options(isolation_level="READ COMMITTED")
-            self._connection.detach()
+            self._connection = open_beside_pool(self._engine, "READ COMMITTED")
         connection = self._connection
         with connection.begin():
             claim = Claim(self._lock(connection))
@@ -170,9 +235,11 @@ class LockClaims(_Statements):
 
     def _lock(self, connection: sa.Connection) -> list[OutboxRow]:
         now = self._now()
-        # More than are wanted, so that relays which look at the same moment find different ones.
-        candidates = self._ids(connection, self._heads(now), self._size * CANDIDATES)
-        rows = self._lock_rows(connection, candidates, self._size, skip_locked=True)
+        for thorough in (False, True):
+            candidates = self._heads(connection, self._due(now), thorough=thorough)
+            rows = self._lock_rows(connection, candidates, self._size, skip_locked=True)
+            if rows or not candidates:
+                break
         followers = self._followers(rows, now)
         if followers is not None:
             room = self._size - len(rows)
@@ -187,9 +254,11 @@ class LockClaims(_Statements):
         if not ids:
             return []
         table = self._table
+        # Not by the index of states, which a planner with the statistics of an empty table takes for short.
+        pending = sa.func.coalesce(table.c.state, "") == PENDING
         statement = (
             sa.select(*self._columns)
-            .where(table.c.id.in_(ids), table.c.state == PENDING)
+            .where(table.c.id.in_(ids), pending)
             .order_by(table.c.id)
             .limit(limit)
             .with_for_update(skip_locked=skip_locked)
@@ -219,25 +288,29 @@ class LeaseClaims(_Statements):
         yield claim
         if claim.rows:
             with self._engine.begin() as connection:
-                mine = self._table.c.lease == token
+                # By their ids: there is no index of leases.
+                claimed = self._table.c.id.in_([row.id for row in claim.rows])
+                mine = claimed & (self._table.c.lease == token)
                 self._store(connection, claim.results, mine)
                 connection.execute(sa.update(self._table).where(mine).values(lease=None, leased_until=None))
 
     def _take(self, token: str) -> list[OutboxRow]:
-        now = self._now()
-        rows = self._lease_rows(self._heads(now), self._size, token, now)
-        followers = self._followers(rows, now)
-        if followers is not None:
-            rows += self._lease_rows(followers, self._size - len(rows), token, now)
-        return sorted(rows, key=lambda row: row.id)
-
-    def _lease_rows(self, condition: Any, limit: int, token: str, now: datetime) -> list[OutboxRow]:
-        table = self._table
+        table, now = self._table, self._now()
         free = table.c.leased_until.is_(None) | (table.c.leased_until <= now)
         with self._engine.connect() as connection:
-            ids = self._ids(connection, condition & free, limit)
+            heads = self._heads(connection, self._due(now) & free)
+        rows = self._lease_rows(heads[: self._size], free, token, now)
+        followers = self._followers(rows, now)
+        if followers is not None:
+            with self._engine.connect() as connection:
+                ids = self._ids(connection, followers & free, self._size - len(rows))
+            rows += self._lease_rows(ids, free, token, now)
+        return sorted(rows, key=lambda row: row.id)
+
+    def _lease_rows(self, ids: Sequence[int], free: Any, token: str, now: datetime) -> list[OutboxRow]:
         if not ids:
             return []
+        table = self._table
         with self._engine.begin() as connection:
             chosen = table.c.id.in_(ids)
             connection.execute(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import Dialect
     from sqlalchemy.sql import Executable
 
-__all__ = ["Executor", "close_lost", "executor_of", "is_async", "transaction"]
+__all__ = ["Executor", "close_lost", "executor_of", "is_async", "open_beside_pool", "transaction"]
 
 
 class Executor(Protocol):
@@ -142,6 +142,18 @@ def is_async(target: Any) -> bool:
     if any(cls.__module__.startswith("sqlalchemy.ext.asyncio") for cls in classes):
         return True
     return any(cls.__module__ == "psycopg.connection_async" for cls in classes)
+
+
+def open_beside_pool(engine: sa.Engine, isolation_level: str) -> sa.Connection:
+    """A connection that the pool no longer counts: whoever opens it closes it, with :func:`close_lost`."""
+    connection = engine.connect()
+    try:
+        connection.execution_options(isolation_level=isolation_level)
+        connection.detach()
+    except BaseException:
+        close_lost(connection)
+        raise
+    return connection
 
 
 def close_lost(connection: sa.Connection) -> None:

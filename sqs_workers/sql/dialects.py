@@ -31,9 +31,13 @@ __all__ = ["UpsertSyntax", "insert_if_absent", "placeholders", "skips_locked_row
 
 _DUPLICATE_ENTRY = "1062"
 
-MAX_PARAMETERS = {"postgresql": 65_535, "mysql": 65_535, "sqlite": 32_766}
-"""Parameters of one statement. https://www.postgresql.org/docs/current/limits.html and
-https://www.sqlite.org/limits.html; PyMySQL writes them into the text."""
+MAX_PARAMETERS = {"postgresql": 32_767, "mysql": 65_535, "sqlite": 32_766}
+"""Parameters of one statement. https://www.postgresql.org/docs/current/limits.html (65,535; asyncpg takes half)
+and https://www.sqlite.org/limits.html; PyMySQL writes them into the text."""
+
+PIPELINED_ROWS = 16
+"""psycopg parses a text and its parameters' types once for all statements of a pipeline, but each time for one
+statement of more than 50 parameters; PostgreSQL, too, parses it once if it comes more than five times."""
 
 
 def insert_if_absent(executor: Executor, table: sa.Table, values: Mapping[str, Any]) -> bool:
@@ -84,12 +88,19 @@ class UpsertSyntax:
         self._preparer = dialect.identifier_preparer
         self.paramstyle = dialect.paramstyle
         self.family = "mysql" if dialect.name == "mariadb" else dialect.name
+        pipeline = getattr(dialect.dbapi, "Pipeline", None)
+        self._pipelines = dialect.driver.startswith("psycopg") and bool(pipeline and pipeline.is_supported())
         version = dialect.server_version_info or (0,)
         self._row_alias = (
             self.family == "mysql"
             and not getattr(dialect, "is_mariadb", False)
             and tuple(version) >= (8, 0, 19)
         )
+
+    @property
+    def pipelined_rows(self) -> int:
+        """Rows of one of many statements that the driver sends without waiting for answers; 0 if it waits."""
+        return PIPELINED_ROWS if self._pipelines else 0
 
     @property
     def max_parameters(self) -> int:

@@ -32,6 +32,7 @@ class Trouble:
 class Dispatch:
     """Sends the rows of one claim.
 
+    :ivar pack_groups: let a call carry several messages of a group.
     :ivar results: id of the row -> result; rows that were not tried have none.
     :ivar trouble: what concerns more than one row, or ``None``.
     """
@@ -40,6 +41,7 @@ class Dispatch:
     resolve_url: Callable[[str], str]
     results: dict[int, RowResult] = field(default_factory=dict)
     trouble: Trouble | None = None
+    pack_groups: bool = False
 
     def send(self, rows: Sequence[OutboxRow]) -> None:
         """Send ``rows``, those of one queue after those of another."""
@@ -64,7 +66,7 @@ class Dispatch:
         return None
 
     def _send_to(self, url: str, rows: Sequence[OutboxRow]) -> None:
-        batches = _Batches(rows, fifo=url.endswith(".fifo"))
+        batches = _Batches(rows, fifo=url.endswith(".fifo"), pack_groups=self.pack_groups)
         for batch in batches:
             failed_groups = self._send_batch(url, batch)
             if failed_groups is None:
@@ -128,13 +130,14 @@ class Dispatch:
 class _Batches:
     """Batches that SQS takes: 10 entries, 1 MiB.
 
-    In a FIFO queue a batch has one message of a group at most: entries fail singly, and one behind a failed
-    entry would overtake it.
+    In a FIFO queue a batch has one message of a group at most, unless told otherwise: entries fail singly, and
+    one behind a failed entry would overtake it.
     """
 
-    def __init__(self, rows: Sequence[OutboxRow], *, fifo: bool) -> None:
+    def __init__(self, rows: Sequence[OutboxRow], *, fifo: bool, pack_groups: bool) -> None:
         self._waiting = deque(rows)
         self._fifo = fifo
+        self._pack_groups = pack_groups
         self._held_back: set[tuple[str, str]] = set()
 
     def hold_back(self, groups: set[tuple[str, str]]) -> None:
@@ -151,7 +154,7 @@ class _Batches:
     def _next(self) -> list[OutboxRow]:
         batch: list[OutboxRow] = []
         size = 0
-        groups: set[tuple[str, str]] = set()
+        full: set[tuple[str, str]] = set()
         later: deque[OutboxRow] = deque()
         while self._waiting:
             row = self._waiting.popleft()
@@ -159,13 +162,14 @@ class _Batches:
             if key is not None and key in self._held_back:
                 continue
             fits = len(batch) < MAX_BATCH_ENTRIES and size + row.message.size <= MAX_MESSAGE_BYTES
-            if (key is not None and key in groups) or (batch and not fits):
-                later.append(row)
-            else:
+            taken = key not in full and (fits or not batch)
+            if taken:
                 batch.append(row)
                 size += row.message.size
-            if key is not None:
-                groups.add(key)
+            else:
+                later.append(row)
+            if key is not None and not (taken and self._pack_groups):
+                full.add(key)
         self._waiting = later
         return batch
 

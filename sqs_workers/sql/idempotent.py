@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -31,12 +31,13 @@ from typing import Any
 from sqs_workers.clock import SYSTEM_CLOCK, Clock
 from sqs_workers.exceptions import ConfigurationError, PermanentError, SQSError
 from sqs_workers.sql import faults
-from sqs_workers.sql.connections import executor_of, transaction
+from sqs_workers.sql.connections import Executor, executor_of
 from sqs_workers.sql.dialects import insert_if_absent
-from sqs_workers.sql.errors import PayloadConflict, translated
+from sqs_workers.sql.errors import PayloadConflict
 from sqs_workers.sql.hashing import payload_hash, same_payload, stored_id
 from sqs_workers.sql.rows import as_utc
 from sqs_workers.sql.sqla import sa
+from sqs_workers.sql.steps import Ask, InTransaction, Steps, atake, take
 from sqs_workers.sql.tables import DEFAULT_TABLES, Tables
 from sqs_workers.sql.wholeness import refuse_autocommit
 
@@ -103,15 +104,17 @@ class _Mine:
 class IdempotentCall:
     """One kind of call to another system, each key of which has its effect once.
 
-    :param engine: a synchronous SQLAlchemy engine, or a callable that opens a driver's connection. The
-        transactions are its own: never run it on the connection of an inbox.
+    :param engine: a SQLAlchemy engine, an asynchronous one (for the methods whose names begin with ``a``), or
+        a callable that opens a driver's connection. The transactions are its own: never run it on the
+        connection of an inbox.
     :param operation: name of the kind of call, 1 to 100 characters.
     :param lookup: asks the other side for the answer to a key; returns :data:`NOT_FOUND` if it never saw the
         key, and raises if it does not know.
     :param repeatable: the other side honours the key, so that calling again is safe; ``True`` by default.
         With ``False`` and without ``lookup`` a call in doubt becomes ``unknown`` at once.
     :param refused: exception classes by which the call says a definite no.
-    :param lease: seconds that one attempt may take; 300 by default. Longer than the timeout of the call.
+    :param lease: seconds that one attempt may take, by the clocks of the workers; 300 by default. Longer than
+        the timeout of the call and the difference of two clocks together.
     :param max_attempts: attempts in doubt before the outcome counts as unknown; 5 by default.
     """
 
@@ -161,33 +164,78 @@ class IdempotentCall:
         :raises OutcomeUnknown: see the table above; permanent.
         :raises Exception: whatever ``call`` raises: the outcome is in doubt, and the next run finds it out.
         """
-        key_, digest = stored_id(key), payload_hash(request)
-        found = self._begin(key_, digest)
-        if not isinstance(found, _Mine):
-            return found["answer"]
-        if found.in_doubt:
-            answer = self._find_out(key, key_, found)
-            if answer is not NOT_FOUND:
-                return answer
-        faults.AFTER_START.reach()
-        try:
-            answer = call(key)
-        except self._refused as error:
-            self._end(key_, found.owner, REFUSED, json.dumps(type(error).__name__))
-            raise CallRefused(self._say(key_, f"was refused: {type(error).__name__}")) from None
-        except Exception:
-            # In doubt, and free for the next attempt at once.
-            self._end(key_, found.owner, STARTED, None)
-            raise
-        faults.AFTER_CALL.reach()
-        self._end(key_, found.owner, DONE, _dump(answer))
-        return answer
+        return take(self._engine, self._run(key, request, call))
+
+    async def arun(self, key: str, request: object, call: Callable[[str], Awaitable[Any]]) -> Any:
+        """:meth:`run` for an asynchronous engine and a coroutine function; ``lookup`` may be one, too.
+
+        A call that is cancelled is in doubt, and nobody makes it again before its lease is over.
+        """
+        return await atake(self._engine, self._run(key, request, call))
 
     def unknown(self, *, older_than: timedelta = timedelta(0), limit: int = 100) -> list[OpenCall]:
         """Calls for reconciliation: ``unknown`` ones, and ``started`` ones whose lease is over.
 
         :param older_than: leave out those that changed more recently.
         """
+        found: list[OpenCall] = take(self._engine, self._unknown(older_than, limit))
+        return found
+
+    async def aunknown(self, *, older_than: timedelta = timedelta(0), limit: int = 100) -> list[OpenCall]:
+        """:meth:`unknown` for an asynchronous engine."""
+        found: list[OpenCall] = await atake(self._engine, self._unknown(older_than, limit))
+        return found
+
+    def settle(self, key: str, answer: Any) -> None:
+        """Store what a person found out: the call has had its effect, and this was the answer."""
+        take(self._engine, self._settle(key, DONE, _dump(answer)))
+
+    async def asettle(self, key: str, answer: Any) -> None:
+        """:meth:`settle` for an asynchronous engine."""
+        await atake(self._engine, self._settle(key, DONE, _dump(answer)))
+
+    def settle_refused(self, key: str) -> None:
+        """Store what a person found out: the call had no effect and is not to be made again."""
+        take(self._engine, self._settle(key, REFUSED, json.dumps("settled by hand")))
+
+    async def asettle_refused(self, key: str) -> None:
+        """:meth:`settle_refused` for an asynchronous engine."""
+        await atake(self._engine, self._settle(key, REFUSED, json.dumps("settled by hand")))
+
+    def forget(self, key: str) -> None:
+        """Store what a person found out: the call had no effect; the next run makes it."""
+        take(self._engine, self._forget(key))
+
+    async def aforget(self, key: str) -> None:
+        """:meth:`forget` for an asynchronous engine."""
+        await atake(self._engine, self._forget(key))
+
+    def _run(self, key: str, request: object, call: Callable[[str], Any]) -> Steps:
+        key_, digest = stored_id(key), payload_hash(request)
+        found = yield InTransaction(
+            f"starting a call of {self.operation!r}", lambda connection: self._begin(connection, key_, digest)
+        )
+        if not isinstance(found, _Mine):
+            return found["answer"]
+        if found.in_doubt:
+            answer = yield from self._find_out(key, key_, found)
+            if answer is not NOT_FOUND:
+                return answer
+        faults.AFTER_START.reach()
+        try:
+            answer = yield Ask(call, key)
+        except self._refused as error:
+            yield from self._end(key_, found.owner, REFUSED, json.dumps(type(error).__name__))
+            raise CallRefused(self._say(key_, f"was refused: {type(error).__name__}")) from None
+        except Exception:
+            # In doubt, and free for the next attempt at once.
+            yield from self._end(key_, found.owner, STARTED, None)
+            raise
+        faults.AFTER_CALL.reach()
+        yield from self._end(key_, found.owner, DONE, _dump(answer))
+        return answer
+
+    def _unknown(self, older_than: timedelta, limit: int) -> Steps:
         table, now = self._table, self._now()
         over = (table.c.state == STARTED) & (table.c.leased_until <= now)
         statement = (
@@ -200,22 +248,14 @@ class IdempotentCall:
             .order_by(table.c.created_at)
             .limit(limit)
         )
-        _, rows = self._execute(statement)
+        _, rows = yield from self._execute(statement)
         return [OpenCall(self.operation, key, attempts, as_utc(since)) for key, attempts, since in rows]
 
-    def settle(self, key: str, answer: Any) -> None:
-        """Store what a person found out: the call has had its effect, and this was the answer."""
-        self._settle(key, DONE, _dump(answer))
+    def _forget(self, key: str) -> Steps:
+        row = self._row(stored_id(key))
+        yield from self._execute(sa.delete(self._table).where(row, self._table.c.state != DONE))
 
-    def settle_refused(self, key: str) -> None:
-        """Store what a person found out: the call had no effect and is not to be made again."""
-        self._settle(key, REFUSED, json.dumps("settled by hand"))
-
-    def forget(self, key: str) -> None:
-        """Store what a person found out: the call had no effect; the next run makes it."""
-        self._execute(sa.delete(self._table).where(self._row(stored_id(key)), self._table.c.state != DONE))
-
-    def _begin(self, key: str, digest: str) -> _Mine | Mapping[str, Any]:
+    def _begin(self, connection: Any, key: str, digest: str) -> _Mine | Mapping[str, Any]:
         """Make the row ours, or find the answer; committed before anything is asked of the other side."""
         owner, now = str(uuid.uuid4()), self._now()
         until = now + timedelta(seconds=self._lease)
@@ -230,14 +270,13 @@ class IdempotentCall:
             "created_at": now,
             "updated_at": now,
         }
-        with translated(f"starting a call of {self.operation!r}"), transaction(self._engine) as connection:
-            executor = executor_of(connection)
-            refuse_autocommit(executor.connection)
-            if insert_if_absent(executor, self._table, fresh):
-                return _Mine(owner, in_doubt=False, attempts=1)
-            return self._take_over(executor, key, digest, owner)
+        executor = executor_of(connection)
+        refuse_autocommit(executor.connection)
+        if insert_if_absent(executor, self._table, fresh):
+            return _Mine(owner, in_doubt=False, attempts=1)
+        return self._take_over(executor, key, digest, owner)
 
-    def _take_over(self, executor: Any, key: str, digest: str, owner: str) -> _Mine | Mapping[str, Any]:
+    def _take_over(self, executor: Executor, key: str, digest: str, owner: str) -> _Mine | Mapping[str, Any]:
         table, now = self._table, self._now()
         statement = sa.select(
             table.c.state, table.c.request_hash, table.c.answer, table.c.attempts, table.c.leased_until
@@ -267,40 +306,40 @@ class IdempotentCall:
         executor.execute(sa.update(table).where(self._row(key)).values(**taken))
         return _Mine(owner, in_doubt=True, attempts=attempts + 1)
 
-    def _find_out(self, key: str, stored_key: str, mine: _Mine) -> Any:
+    def _find_out(self, key: str, stored_key: str, mine: _Mine) -> Steps:
         """Answer to a call in doubt, or ``NOT_FOUND`` if it is to be made (again)."""
         if self._lookup is not None:
             try:
-                answer = self._lookup(key)
+                answer = yield Ask(self._lookup, key)
             except Exception:
-                self._give_up_or_wait(stored_key, mine)
+                yield from self._give_up_or_wait(stored_key, mine)
                 raise
             if answer is NOT_FOUND:
                 return NOT_FOUND
-            self._end(stored_key, mine.owner, DONE, _dump(answer))
+            yield from self._end(stored_key, mine.owner, DONE, _dump(answer))
             return answer
         if self._repeatable and mine.attempts <= self._max_attempts:
             return NOT_FOUND
-        self._end(stored_key, mine.owner, UNKNOWN, None)
+        yield from self._end(stored_key, mine.owner, UNKNOWN, None)
         raise OutcomeUnknown(self._say(stored_key, _SETTLE))
 
-    def _give_up_or_wait(self, key: str, mine: _Mine) -> None:
+    def _give_up_or_wait(self, key: str, mine: _Mine) -> Steps:
         if mine.attempts > self._max_attempts:
-            self._end(key, mine.owner, UNKNOWN, None)
+            yield from self._end(key, mine.owner, UNKNOWN, None)
             raise OutcomeUnknown(self._say(key, _SETTLE)) from None
-        self._end(key, mine.owner, STARTED, None)
+        yield from self._end(key, mine.owner, STARTED, None)
 
-    def _end(self, key: str, owner: str, state: str, answer: str | None) -> None:
+    def _end(self, key: str, owner: str, state: str, answer: str | None) -> Steps:
         now = self._now()
-        self._execute(
+        yield from self._execute(
             sa.update(self._table)
             # An attempt that outlived its lease must not overwrite what its successor found.
             .where(self._row(key), self._table.c.owner == owner, self._table.c.state == STARTED)
             .values(state=state, answer=answer, leased_until=now, updated_at=now)
         )
 
-    def _settle(self, key: str, state: str, answer: str) -> None:
-        touched, _ = self._execute(
+    def _settle(self, key: str, state: str, answer: str) -> Steps:
+        touched, _ = yield from self._execute(
             sa.update(self._table)
             .where(self._row(stored_id(key)), self._table.c.state.in_((STARTED, UNKNOWN)))
             .values(state=state, answer=answer, updated_at=self._now())
@@ -311,9 +350,12 @@ class IdempotentCall:
     def _row(self, key: str) -> Any:
         return (self._table.c.operation == self.operation) & (self._table.c.call_key == key)
 
-    def _execute(self, statement: Any) -> tuple[int, Sequence[Sequence[Any]]]:
-        with translated(f"the table of calls of {self.operation!r}"), transaction(self._engine) as connection:
-            return executor_of(connection).execute(statement)
+    def _execute(self, statement: Any) -> Generator[Any, Any, tuple[int, Sequence[Sequence[Any]]]]:
+        touched: tuple[int, Sequence[Sequence[Any]]] = yield InTransaction(
+            f"the table of calls of {self.operation!r}",
+            lambda connection: executor_of(connection).execute(statement),
+        )
+        return touched
 
     def _say(self, key: str, what: str) -> str:
         return f"call {self.operation!r} with key {key!r} {what}"

@@ -54,6 +54,9 @@ class Relay:
         with psycopg a commit that stored a job ends the waiting.
     :param lease: seconds for which rows are held where the database has no ``SKIP LOCKED`` (SQLite, MySQL
         5.7); must be longer than 10 calls to SQS may take; 120 by default.
+    :param pack_groups: on a FIFO queue, let a call carry several messages of a group, as in
+        :meth:`~sqs_workers.queue.GenericQueue.add_batch`: up to ten times fewer calls for a single group, and
+        its order given up where SQS takes some entries of a call and refuses others. ``False`` by default.
     :param hooks: gets ``OutboxSent``, ``OutboxRefused`` and ``RelayPaused``.
     :raises ConfigurationError: there is no engine, no transport, or a value is out of range.
     """
@@ -69,6 +72,7 @@ class Relay:
         min_poll: float = 0.1,
         max_poll: float = 5.0,
         lease: float = 120.0,
+        pack_groups: bool = False,
         hooks: HookRegistry | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
@@ -93,6 +97,7 @@ class Relay:
         self._min_poll = min_poll
         self._max_poll = max_poll
         self._lease = lease
+        self._pack_groups = pack_groups
         self._clock = clock
         self._claims: Claims | None = None
         self._waker: Waker | None = None
@@ -182,7 +187,7 @@ class Relay:
         return len(claim.rows), dispatch.trouble
 
     def _send(self, claim: Claim) -> Dispatch:
-        dispatch = Dispatch(self._transport, self._url, claim.results)
+        dispatch = Dispatch(self._transport, self._url, claim.results, pack_groups=self._pack_groups)
         if claim.rows:
             faults.BEFORE_SEND.reach()
             dispatch.send(claim.rows)

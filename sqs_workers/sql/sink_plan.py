@@ -2,36 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+import unicodedata
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
-__all__ = ["Chunk", "Plan", "chunks"]
-
-MAX_ROWS = 1000
-MAX_BYTES = 4 * 1024 * 1024
-
-
-@dataclass
-class Chunk:
-    """Rows of one statement.
-
-    :ivar rows: indexes of the rows.
-    :ivar parameters: their values, one after another.
-    """
-
-    columns: tuple[str, ...]
-    rows: list[int] = field(default_factory=list)
-    parameters: list[Any] = field(default_factory=list)
-
-    def halves(self) -> tuple[Chunk, Chunk]:
-        """The same rows in two chunks; this one is of no use afterwards."""
-        middle = len(self.rows) // 2
-        cut = middle * len(self.columns)
-        return (
-            Chunk(self.columns, self.rows[:middle], self.parameters[:cut]),
-            Chunk(self.columns, self.rows[middle:], self.parameters[cut:]),
-        )
+__all__ = ["Plan"]
 
 
 class Plan:
@@ -40,10 +16,13 @@ class Plan:
     Rows of one statement have the same columns and, if ``unique``, different keys: of several rows with one
     key the last is written and the others are kept in :attr:`superseded`, for the case that the last is
     refused. A row with other columns does not replace an earlier one with its key; it comes in a later step.
+
+    :param locks: the database locks rows one by one, in the order in which they are written.
     """
 
-    def __init__(self, *, unique: bool) -> None:
+    def __init__(self, *, unique: bool, locks: bool = True) -> None:
         self._unique = unique
+        self._locks = locks
         self._columns_of: dict[Any, tuple[str, ...]] = {}
         self._steps: list[dict[tuple[str, ...], dict[Any, int]]] = [{}]
         self.superseded: dict[int, int] = {}
@@ -53,74 +32,72 @@ class Plan:
         if not self._unique:
             self._steps[-1].setdefault(columns, {})[index] = index
             return
-        if self._columns_of.get(key, columns) != columns:
+        alike = _folded(key)
+        if self._columns_of.get(alike, columns) != columns:
             self._steps.append({})
             self._columns_of = {}
-        self._columns_of[key] = columns
+        self._columns_of[alike] = columns
         group = self._steps[-1].setdefault(columns, {})
         if key in group:
             self.superseded[index] = group[key]
         group[key] = index
 
+    def add_all(self, indexes: Sequence[int], columns: tuple[str, ...], keys: Iterable[Any]) -> None:
+        """:meth:`add` for all rows of a plan at once, which have the same columns.
+
+        :raises TypeError: a key is a list or dict; nothing was added.
+        """
+        if not self._unique:
+            self._steps[-1][columns] = dict(zip(indexes, indexes, strict=True))
+            return
+        of_rows = list(keys)
+        group = dict(zip(of_rows, indexes, strict=True))
+        if len(group) < len(of_rows):
+            last: dict[Any, int] = {}
+            for index, key in zip(indexes, of_rows, strict=True):
+                if key in last:
+                    self.superseded[index] = last[key]
+                last[key] = index
+        self._steps[-1][columns] = group
+
     def groups(self) -> Iterator[tuple[tuple[str, ...], Sequence[int]]]:
         """Columns and rows, in the order in which they have to be written."""
         for step in self._steps:
             for columns, rows in step.items():
-                if self._unique:
-                    # Two workers with some keys in common lock them in the same order.
-                    yield columns, [rows[key] for key in _in_order(rows)]
-                else:
-                    yield columns, list(rows.values())
+                yield columns, _in_order(rows) if self._unique and self._locks else sorted(rows.values())
 
 
-def _in_order(keys: Iterable[Any]) -> list[Any]:
+def _in_order(rows: Mapping[Any, int]) -> list[int]:
+    """Rows by their keys, for two workers with some keys in common should lock them in the same order.
+
+    Keys that may be one in the table's eyes stay in the order of arrival: the last wins.
+    """
+    if len(set(_folded_all(rows))) == len(rows):
+        return [rows[key] for key in _sorted(rows)]
+    groups: dict[Any, list[int]] = {}
+    for key, index in sorted(rows.items(), key=itemgetter(1)):
+        groups.setdefault(_folded(key), []).append(index)
+    return [index for key in _sorted(groups) for index in groups[key]]
+
+
+def _sorted(keys: Iterable[Any]) -> list[Any]:
     try:
         return sorted(keys)
     except TypeError:
         return sorted(keys, key=repr)
 
 
-def _size(values: Iterable[Any]) -> int:
-    """Bytes of what is long in ``values``: texts and bytes."""
-    size = 0
-    for value in values:
-        if isinstance(value, str):
-            # Asked of every value of every row: most are ASCII, which costs no encoding.
-            size += len(value) if value.isascii() else len(value.encode("utf-8", "replace"))
-        elif isinstance(value, bytes):
-            size += len(value)
-    return size
+def _folded_all(keys: Collection[Any]) -> Iterable[Any]:
+    if set(map(type, keys)) == {str} and "".join(keys).isascii():
+        return map(str.lower, map(str.rstrip, keys))
+    return map(_folded, keys)
 
 
-def chunks(
-    columns: tuple[str, ...],
-    indexes: Sequence[int],
-    values: Callable[[int], list[Any] | None],
-    max_parameters: int,
-    max_bytes: int,
-    too_big: Callable[[int], object],
-) -> Iterator[Chunk]:
-    """Cut rows into statements; each row's values are made when its turn comes.
-
-    :param values: values of a row, or ``None`` to leave it out.
-    :param max_bytes: of the texts and bytes in one statement; a row with more is left out.
-    :param too_big: told of such a row.
-    """
-    most = max(1, min(MAX_ROWS, max_parameters // max(len(columns), 1)))
-    chunk, size = Chunk(columns), 0
-    for index in indexes:
-        row = values(index)
-        if row is None:
-            continue
-        bytes_ = _size(row)
-        if bytes_ > max_bytes:
-            too_big(index)
-            continue
-        if chunk.rows and (len(chunk.rows) >= most or size + bytes_ > min(max_bytes, MAX_BYTES)):
-            yield chunk
-            chunk, size = Chunk(columns), 0
-        chunk.rows.append(index)
-        chunk.parameters.extend(row)
-        size += bytes_
-    if chunk.rows:
-        yield chunk
+def _folded(key: Any) -> Any:
+    """What is left of a key under a collation that cares for neither case, accents nor blanks at the end."""
+    if isinstance(key, str):
+        if not key.isascii():
+            plain = unicodedata.normalize("NFKD", key)
+            key = "".join(c for c in plain if not unicodedata.combining(c)).casefold()
+        return key.rstrip().lower()
+    return tuple(map(_folded, key)) if isinstance(key, tuple) else key

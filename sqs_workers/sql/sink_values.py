@@ -51,7 +51,7 @@ def convert(value: Any, *, family: str, column_kind: str, serialize_json: bool) 
         return value
     if isinstance(value, Enum):
         return convert(value.value, family=family, column_kind=column_kind, serialize_json=serialize_json)
-    if isinstance(value, (Mapping, list, tuple, set, frozenset)):
+    if isinstance(value, (dict, list, tuple, set, frozenset, Mapping)):
         return _collection(value, family, column_kind, serialize_json)
     if isinstance(value, datetime):
         return _moment(value, family, column_kind)
@@ -101,7 +101,7 @@ def _for_sqlite(value: Any) -> Any:
 
 def _to_json(value: Any) -> str:
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, default=_in_json)
+        return _JSON.encode(value)
     except (TypeError, ValueError, RecursionError):
         raise Unsuitable("a list or dict in it cannot be written as JSON") from None
 
@@ -116,3 +116,6 @@ def _in_json(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(type(value).__name__)
+
+
+_JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=_in_json)

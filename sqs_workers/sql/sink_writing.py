@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from operator import itemgetter
 from typing import Any
 
 from sqs_workers.exceptions import SQSError
 from sqs_workers.sql.errors import DatabaseErrorKind, RowRefused, classify, describe
-from sqs_workers.sql.sink_plan import Chunk, Plan, chunks
+from sqs_workers.sql.sink_packing import Chunk, Packing
+from sqs_workers.sql.sink_plan import Plan
 from sqs_workers.sql.sink_table import SinkOptions, SinkTable
-from sqs_workers.sql.sink_values import PLAIN, Unsuitable, convert
+from sqs_workers.sql.sink_values import Unsuitable, convert
 from sqs_workers.sql.sqla import sa
 
 __all__ = ["Row", "Writing", "concerns_a_row"]
@@ -66,9 +68,10 @@ class Writing:
         before: dict[int, int] = {}
         waiting: Sequence[int] = range(len(self._rows))
         while waiting:
-            plan = Plan(unique=self._options.mode == "upsert")
-            for index in waiting:
-                self._place(index, plan)
+            plan = Plan(unique=self._options.mode == "upsert", locks=self._table.syntax.family != "sqlite")
+            if not self._place_all(waiting, plan):
+                for index in waiting:
+                    self._place(index, plan)
             before.update(plan.superseded)
             written: list[int] = []
             for columns, indexes in plan.groups():
@@ -81,13 +84,33 @@ class Writing:
             )
         return self._errors
 
-    def _place(self, index: int, plan: Plan) -> None:
-        row, keys = self._rows[index], self._options.keys
-        names = tuple(row)
+    def _place_all(self, waiting: Sequence[int], plan: Plan) -> bool:
+        """Put all rows into the plan, if they have the same columns and nothing is wrong with any of them."""
+        rows, keys = [self._rows[index] for index in waiting], self._options.keys
+        columns, *others = {self._in_order(names) for names in set(map(tuple, rows))}
+        if others or not columns or self._wrong[columns] or not set(keys) <= set(columns):
+            return False
+        by_column = [list(map(itemgetter(name), rows)) for name in keys]
+        try:
+            if any(None in set(values) for values in by_column):
+                return False
+            plan.add_all(waiting, columns, by_column[0] if len(keys) == 1 else zip(*by_column, strict=True))
+        except TypeError:
+            # A list or dict, somewhere in a key.
+            return False
+        return True
+
+    def _in_order(self, names: tuple[str, ...]) -> tuple[str, ...]:
         columns = self._columns.get(names)
         if columns is None:
             columns = self._columns[names] = tuple(sorted(names, key=str))
             self._wrong[columns] = self._wrong_columns(columns)
+        return columns
+
+    def _place(self, index: int, plan: Plan) -> None:
+        row, keys = self._rows[index], self._options.keys
+        names = tuple(row)
+        columns = self._in_order(names)
         key = tuple([row.get(name) for name in keys])
         if wrong := self._wrong[columns]:
             self._refuse(index, wrong)
@@ -97,7 +120,7 @@ class Writing:
             self._refuse(index, "takes no row without columns")
         else:
             try:
-                plan.add(index, columns, key)
+                plan.add(index, columns, key[0] if len(key) == 1 else key)
             except TypeError:
                 self._refuse(index, f"takes no list or dict as its key ({', '.join(keys)})")
 
@@ -109,37 +132,51 @@ class Writing:
         return f"makes {', '.join(generated)} by itself: a row must not bring it" if generated else ""
 
     def _chunks(self, columns: tuple[str, ...], indexes: Sequence[int]) -> Iterator[Chunk]:
-        rows, table = self._rows, self._table
+        table = self._table
+        packing = Packing(
+            self._rows,
+            columns,
+            self._convert,
+            Unsuitable,
+            self._leave_out,
+            table.syntax.max_parameters,
+            table.max_bytes,
+        )
+        return packing.chunks(indexes)
 
-        def values(index: int) -> list[Any] | None:
-            row = rows[index]
-            found = [row[column] for column in columns]
-            # Most rows hold nothing but what every driver takes.
-            return found if PLAIN.issuperset(map(type, found)) else self._converted(index, columns, found)
+    def _convert(self, column: str, values: Sequence[Any]) -> list[Any]:
+        family, kind = self._table.syntax.family, self._table.kinds[column]
+        return [
+            convert(value, family=family, column_kind=kind, serialize_json=self._serialize_json)
+            for value in values
+        ]
 
-        def too_big(index: int) -> None:
-            # MySQL would close the connection, which looks like an outage.
-            self._refuse(index, "does not take it: one statement cannot carry it (MySQL: max_allowed_packet)")
+    def _leave_out(self, index: int, error: Exception | None) -> None:
+        # MySQL would close the connection of one that is too big, which looks like an outage.
+        why = error or "one statement cannot carry it (MySQL: max_allowed_packet)"
+        self._refuse(index, f"does not take it: {why}")
 
-        return chunks(columns, indexes, values, table.syntax.max_parameters, table.max_bytes, too_big)
-
-    def _converted(self, index: int, columns: tuple[str, ...], values: list[Any]) -> list[Any] | None:
-        family, kinds = self._table.syntax.family, self._table.kinds
-        try:
-            return [
-                convert(value, family=family, column_kind=kinds[column], serialize_json=self._serialize_json)
-                for column, value in zip(columns, values, strict=True)
-            ]
-        except Unsuitable as error:
-            self._refuse(index, f"does not take it: {error}")
-            return None
+    def _execute(self, chunk: Chunk) -> None:
+        """One statement, or several of the same text that the driver sends in one go."""
+        table, parameters = self._table, chunk.parameters
+        rows, width = len(chunk.rows), len(chunk.columns)
+        piece = table.syntax.pipelined_rows
+        alike = rows - rows % piece if piece and rows >= 2 * piece else 0
+        if alike:
+            step = piece * width
+            self._connection.exec_driver_sql(
+                table.statement(chunk.columns, piece),
+                [tuple(parameters[start : start + step]) for start in range(0, alike * width, step)],
+            )
+        if rows > alike:
+            self._connection.exec_driver_sql(
+                table.statement(chunk.columns, rows - alike), tuple(parameters[alike * width :])
+            )
 
     def _send(self, chunk: Chunk) -> None:
         try:
             with self._connection.begin_nested() if self._savepoints else nullcontext():
-                self._connection.exec_driver_sql(
-                    self._table.statement(chunk.columns, len(chunk.rows)), tuple(chunk.parameters)
-                )
+                self._execute(chunk)
         except Exception as error:
             if not self._careful or not concerns_a_row(error):
                 raise

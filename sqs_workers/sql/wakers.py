@@ -8,7 +8,7 @@ import threading
 from typing import Any, Protocol
 
 from sqs_workers.clock import Clock
-from sqs_workers.sql.connections import close_lost
+from sqs_workers.sql.connections import close_lost, open_beside_pool
 from sqs_workers.sql.errors import is_temporary
 from sqs_workers.sql.sqla import sa
 
@@ -78,11 +78,14 @@ class ListenWaker:
 
     def _listen(self) -> None:
         try:
-            connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-            quoted = connection.dialect.identifier_preparer.quote_identifier(self._channel)
             # Beside the pool: one that is small would have nothing left for the relay's work.
-            connection.detach()
-            connection.exec_driver_sql(f"LISTEN {quoted}")
+            connection = open_beside_pool(self._engine, "AUTOCOMMIT")
+            try:
+                quoted = connection.dialect.identifier_preparer.quote_identifier(self._channel)
+                connection.exec_driver_sql(f"LISTEN {quoted}")
+            except BaseException:
+                close_lost(connection)
+                raise
         except Exception as error:
             if not is_temporary(error):
                 raise

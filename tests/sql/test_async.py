@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,14 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engin
 from sqs_workers.exceptions import ConfigurationError
 from sqs_workers.messages import OUTGOING_SINK
 from sqs_workers.sql import (
+    NOT_FOUND,
+    CallInProgress,
+    CallRefused,
     DatabaseError,
+    IdempotentCall,
     Inbox,
     Outbox,
+    OutcomeUnknown,
     PayloadConflict,
     Ran,
     Relay,
@@ -221,3 +227,106 @@ async def test_an_async_sink_runs_again_when_another_transaction_stood_in_its_wa
         holder.close()
     assert len(blocked) == 2
     assert balance(place.engine) == 7
+
+
+@pytest.mark.asyncio
+async def test_a_batch_of_more_values_than_asyncpg_takes_is_cut(place: Database, engine: AsyncEngine) -> None:
+    names = [f"c{number}" for number in range(40)]
+    wide = sa.Table(
+        "wide",
+        sa.MetaData(),
+        sa.Column("id", sa.Integer, primary_key=True),
+        *[sa.Column(name, sa.Integer) for name in names],
+    )
+    wide.create(place.engine)
+    sink = TableSink(engine, "wide", keys=["id"])
+    rows = [{"id": number, **dict.fromkeys(names, number)} for number in range(1000)]
+    assert await sink.awrite(rows) == [None] * 1000
+    with place.engine.connect() as connection:
+        assert connection.scalar(sa.select(sa.func.sum(wide.c.c39))) == sum(range(1000))
+
+
+class Bank:
+    """Charges each key once, and may lose an answer."""
+
+    def __init__(self) -> None:
+        self.charged: list[str] = []
+        self.lost = False
+
+    async def charge(self, key: str) -> dict[str, str]:
+        self.charged.append(key)
+        if self.lost:
+            raise TimeoutError
+        return {"receipt": key}
+
+    async def lookup(self, key: str) -> Any:
+        return {"receipt": key} if key in self.charged else NOT_FOUND
+
+
+@pytest.mark.asyncio
+async def test_a_call_is_made_once_and_asked_for_where_its_answer_was_lost(engine: AsyncEngine) -> None:
+    bank = Bank()
+    call = IdempotentCall(engine, "charge", lookup=bank.lookup, repeatable=False)
+    for _ in range(2):
+        assert await call.arun("order-1", {}, bank.charge) == {"receipt": "order-1"}
+    bank.lost = True
+    with pytest.raises(TimeoutError):
+        await call.arun("order-2", {}, bank.charge)
+    assert await call.arun("order-2", {}, bank.charge) == {"receipt": "order-2"}
+    assert bank.charged == ["order-1", "order-2"]
+    with pytest.raises(PayloadConflict):
+        await call.arun("order-1", {"amount": 6}, bank.charge)
+
+
+@pytest.mark.asyncio
+async def test_two_tasks_make_one_call_and_a_cancelled_one_is_in_doubt(engine: AsyncEngine) -> None:
+    call = IdempotentCall(engine, "charge")
+    entered = asyncio.Event()
+
+    async def endless(key: str) -> None:
+        entered.set()
+        await asyncio.Event().wait()
+
+    first = asyncio.create_task(call.arun("order-1", {}, endless))
+    await asyncio.wait_for(entered.wait(), 10)
+    with pytest.raises(CallInProgress):
+        await call.arun("order-1", {}, Bank().charge)
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    with pytest.raises(CallInProgress):
+        await call.arun("order-1", {}, Bank().charge)
+
+
+@pytest.mark.asyncio
+async def test_what_nobody_knows_is_listed_and_settled(engine: AsyncEngine) -> None:
+    bank = Bank()
+    bank.lost = True
+    call = IdempotentCall(engine, "charge", repeatable=False)
+    for key in ("order-1", "order-2", "order-3"):
+        with pytest.raises(TimeoutError):
+            await call.arun(key, {}, bank.charge)
+        with pytest.raises(OutcomeUnknown):
+            await call.arun(key, {}, bank.charge)
+    assert [open_call.key for open_call in await call.aunknown()] == ["order-1", "order-2", "order-3"]
+    await call.asettle("order-1", {"receipt": "by hand"})
+    await call.asettle_refused("order-2")
+    await call.aforget("order-3")
+    assert await call.aunknown() == []
+    bank.lost = False
+    assert await call.arun("order-1", {}, bank.charge) == {"receipt": "by hand"}
+    with pytest.raises(CallRefused):
+        await call.arun("order-2", {}, bank.charge)
+    assert await call.arun("order-3", {}, bank.charge) == {"receipt": "order-3"}
+    with pytest.raises(ConfigurationError, match="not open"):
+        await call.asettle("order-3", {})
+
+
+@pytest.mark.asyncio
+async def test_the_methods_of_a_call_belong_to_the_kind_of_its_engine(
+    place: Database, engine: AsyncEngine
+) -> None:
+    with pytest.raises(ConfigurationError, match="'a'"):
+        IdempotentCall(engine, "charge").run("order-1", {}, lambda key: None)
+    with pytest.raises(ConfigurationError, match="asynchronous"):
+        await IdempotentCall(place.engine, "charge").arun("order-1", {}, Bank().charge)

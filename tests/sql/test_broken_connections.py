@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from sqs_workers.clock import SteppableClock
 from sqs_workers.sql import DatabaseUnavailable, Inbox, Outbox, Ran, Relay, TableSink, faults, is_temporary
+from sqs_workers.sql.wakers import ListenWaker
 from tests.sql.accounts import balance, credit, open_account
 from tests.sql.databases import Database
 from tests.sql.sqs import FakeTask, Sqs
@@ -141,6 +142,25 @@ def test_a_listening_relay_whose_connection_is_killed_listens_again(place: Datab
         relay.stop()
         running.join(20)
     assert {arguments["n"] for arguments, _ in sqs.received()} == {0, 1, 2}
+
+
+def test_a_relay_that_cannot_listen_leaves_no_connection_open(place: Database) -> None:
+    if place.kind != "postgresql":
+        pytest.skip("only PostgreSQL notifies")
+    opened: list[Any] = []
+
+    def lose(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if statement.startswith("LISTEN"):
+            raise ConnectionResetError
+
+    sa.event.listen(place.engine, "connect", lambda connection, _record: opened.append(connection))
+    sa.event.listen(place.engine, "before_cursor_execute", lose)
+    place.engine.dispose()
+    waker = ListenWaker(place.engine, "jobs")
+    try:
+        assert [connection.closed for connection in opened] == [True]
+    finally:
+        waker.close()
 
 
 def test_a_purge_beside_working_consumers_has_no_event_processed_twice(place: Database) -> None:

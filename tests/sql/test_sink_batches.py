@@ -1,0 +1,186 @@
+"""Batches of a sink: looked at together, and as good as row by row."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sqs_workers.sql import RowRefused, TableSink
+from tests.sql.databases import Database
+
+metadata = sa.MetaData()
+parts = sa.Table(
+    "parts",
+    metadata,
+    sa.Column("kind", sa.String(20), primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True),
+    sa.Column("payload", sa.JSON),
+    sa.Column("price", sa.Numeric(10, 2)),
+    sa.Column("note", sa.Text),
+    mysql_engine="InnoDB",
+)
+names = sa.Table(
+    "names", metadata, sa.Column("name", sa.String(40), primary_key=True), sa.Column("n", sa.Integer)
+)
+
+
+@pytest.fixture
+def place(bare_database: Database) -> Database:
+    metadata.create_all(bare_database.engine)
+    return bare_database
+
+
+def part(number: int, **values: Any) -> dict[str, Any]:
+    return {"kind": "k", "number": number, "payload": {"n": number}, "price": Decimal("1.50"), **values}
+
+
+def stored(place: Database, table: sa.Table = parts) -> list[tuple[Any, ...]]:
+    with place.engine.connect() as connection:
+        rows = connection.execute(sa.select(table).order_by(*table.primary_key.columns))
+        return [tuple(row) for row in rows]
+
+
+BAD: dict[str, dict[str, Any]] = {
+    "a value that no column takes": {"price": {1, 2}},
+    "a list that is no JSON": {"payload": [object()]},
+    "a key without a value": {"number": None},
+    "a list as a key": {"kind": ["k"]},
+    "a value that the table refuses": {"kind": None},
+}
+
+
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
+@pytest.mark.parametrize("at", [0, 99, 100, 249])
+def test_a_bad_row_among_many_that_are_alike_fails_alone(
+    place: Database, bad: dict[str, Any], at: int
+) -> None:
+    rows = [part(number) for number in range(250)]
+    rows[at] = {**rows[at], **bad}
+    errors = TableSink(place.engine, "parts", keys=["kind", "number"]).write(rows)
+    assert [index for index, error in enumerate(errors) if error is not None] == [at]
+    assert isinstance(errors[at], RowRefused)
+    assert [row[1] for row in stored(place)] == [number for number in range(250) if number != at]
+
+
+def test_the_last_of_a_key_wins_far_from_the_first_and_the_one_before_a_bad_one(place: Database) -> None:
+    sink = TableSink(place.engine, "parts", keys=["kind", "number"])
+    rows = [part(number % 150, note=f"n{number}") for number in range(450)]
+    rows[449]["price"] = {1, 2}
+    errors = sink.write(rows)
+    assert [index for index, error in enumerate(errors) if error is not None] == [449]
+    assert [row[4] for row in stored(place)] == [f"n{number + 300}" for number in range(149)] + ["n299"]
+
+
+def test_keys_that_differ_in_case_alone_count_in_the_order_of_arrival(place: Database) -> None:
+    """Whether they are one key is the collation's affair: in MySQL's they are."""
+    sink = TableSink(place.engine, "names", keys=["name"])
+    sink.write([{"name": "e1", "n": 1}, {"name": "E1", "n": 2}, {"name": "a", "n": 3}])
+    sink.write([{"name": "x", "n": 1}, {"n": 2, "name": "X"}, {"name": "É", "n": 1}, {"name": "é", "n": 2}])
+    found = {
+        name.lower(): n for name, n in stored(place, names) if place.kind == "mysql" or name != name.lower()
+    }
+    expected = {"e1": 2, "a": 3, "x": 2, "é": 2} if place.kind == "mysql" else {"e1": 2, "x": 2, "é": 1}
+    assert found == expected
+
+
+def test_five_hundred_rows_are_two_calls_of_the_driver_at_most(place: Database) -> None:
+    sink = TableSink(place.engine, "parts", keys=["kind", "number"])
+    sink.check()
+    calls: list[str] = []
+    sa.event.listen(place.engine, "before_cursor_execute", lambda *told: calls.append(told[2]))
+    sink.write([part(number) for number in range(500)])
+    assert len(calls) <= 2
+    assert len(stored(place)) == 500
+
+
+def test_batches_of_many_sizes_need_few_texts(place: Database) -> None:
+    if place.kind != "postgresql":
+        pytest.skip("only PostgreSQL keeps a statement of each text prepared")
+    sink = TableSink(place.engine, "parts", keys=["kind", "number"])
+    sink.check()
+    texts: set[str] = set()
+    sa.event.listen(place.engine, "before_cursor_execute", lambda *told: texts.add(told[2]))
+    for size in range(1, 120):
+        assert sink.write([part(number) for number in range(size)]) == [None] * size
+    assert len(texts) <= 32
+
+
+def test_a_row_is_never_changed_by_a_look_at_it(place: Database) -> None:
+    class Absent(defaultdict[str, Any]):
+        pass
+
+    rows = [
+        Absent(lambda: 7, part(1)),
+        Absent(lambda: 7, {"kind": "k", "number": 2, "note": "x", "price": 1}),
+    ]
+    assert TableSink(place.engine, "parts", keys=["kind", "number"]).write(rows) == [None, None]
+    assert [sorted(row) for row in rows] == [
+        ["kind", "number", "payload", "price"],
+        ["kind", "note", "number", "price"],
+    ]
+    assert [row[4] for row in stored(place)] == [None, "x"]
+
+
+VALUES = st.one_of(
+    st.none(),
+    st.integers(-5, 5),
+    st.text(max_size=3),
+    st.just({1}),
+    st.dictionaries(st.text(max_size=2), st.integers(), max_size=2),
+    st.just(float("nan")),
+)
+ROWS = st.lists(
+    st.fixed_dictionaries(
+        {"kind": st.sampled_from(["a", "b", None, []]), "number": st.integers(0, 3)},
+        optional={"note": VALUES, "payload": VALUES},
+    ),
+    max_size=8,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(rows=ROWS, often=st.sampled_from([1, 30]))
+def test_a_batch_leaves_what_its_rows_leave_one_by_one(rows: list[dict[str, Any]], often: int) -> None:
+    """Also where a window of rows is full, and where some of it are bad."""
+    found = []
+    for together in (True, False):
+        engine = sa.create_engine("sqlite://")
+        metadata.create_all(engine)
+        sink = TableSink(engine, "parts", keys=["kind", "number"])
+        if together:
+            errors = sink.write(rows * often)
+        else:
+            # From the second time on nothing changes any more.
+            for _ in range(min(often, 2)):
+                once = [sink.write([row])[0] for row in rows]
+            errors = once * often
+        with engine.connect() as connection:
+            left = connection.execute(sa.text("SELECT * FROM parts ORDER BY kind, number")).all()
+        engine.dispose()
+        found.append(([str(error) for error in errors], left))
+    assert found[0] == found[1]
+
+
+def test_one_statement_carries_no_more_than_some_megabytes(tmp_path: Path) -> None:
+    engine = sa.create_engine(f"sqlite:///{tmp_path}/long.db")
+    metadata.create_all(engine)
+    sink = TableSink(engine, "parts", keys=["kind", "number"])
+    sink.check()
+    sizes: list[int] = []
+
+    def measure(_connection: Any, _cursor: Any, _text: str, parameters: tuple[Any, ...], *_: Any) -> None:
+        sizes.append(sum(len(value.encode()) for value in parameters if isinstance(value, str)))
+
+    sa.event.listen(engine, "before_cursor_execute", measure)
+    rows = [part(number, note=letter * 20_000) for number, letter in enumerate("xé🐘" * 200)]
+    assert sink.write(rows) == [None] * len(rows)
+    engine.dispose()
+    assert max(sizes) <= 4 * 1024 * 1024
+    assert len(sizes) < 12
