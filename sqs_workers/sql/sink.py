@@ -112,7 +112,7 @@ class TableSink:
         """Write ``rows`` in one transaction; ``None`` or an error for each, in their order.
 
         A row that the table refuses fails alone: the others are written. Of several rows with one key the
-        last one wins.
+        last one wins; those before it are not looked at, whatever they hold, unless it is refused.
 
         :param connection: a SQLAlchemy ``Connection`` or ``Session`` in a transaction that you commit, for
             instance that of the inbox; by default a transaction of its own.

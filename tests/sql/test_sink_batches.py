@@ -164,7 +164,9 @@ def test_a_batch_leaves_what_its_rows_leave_one_by_one(rows: list[dict[str, Any]
         with engine.connect() as connection:
             left = connection.execute(sa.text("SELECT * FROM parts ORDER BY kind, number")).all()
         engine.dispose()
-        found.append(([str(error) for error in errors], left))
+        # A row that a later one of its key overtakes is looked at only if that one is refused.
+        last = {repr((row["kind"], row["number"])): index for index, row in enumerate(rows * often)}
+        found.append(([str(errors[index]) for index in last.values()], left))
     assert found[0] == found[1]
 
 
