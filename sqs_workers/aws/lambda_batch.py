@@ -222,6 +222,9 @@ class LambdaHandler:
             case _:
                 assert_never(action)
         steps.settled(self._hooks, held, ok)
+        if held.deleted_by_handler:
+            # Else Lambda acknowledges after the answer, and may not: what belongs to the message stays.
+            steps.clean_up(held)
         return done
 
     def _copy(self, held: Held, action: MoveTo) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 from typing_extensions import Self
 
 from sqs_workers.clock import SYSTEM_CLOCK, Clock
-from sqs_workers.exceptions import SQSError
+from sqs_workers.exceptions import InvalidMessageError, SQSError, UndecodableMessageError
 from sqs_workers.limits import MAX_ATTRIBUTES
 from sqs_workers.messages import OutgoingMessage, string_attribute
 from sqs_workers.outgoing import check_size, check_text, make_outgoing
@@ -23,6 +23,7 @@ from sqs_workers.redrive.lines import Importer, ImportReport, line_of
 from sqs_workers.redrive.moving import MoveTask, cancel_move, follow_move, move_tasks, start_move
 from sqs_workers.redrive.redriving import Plan, Redrive, RedriveReport
 from sqs_workers.redriven import sendable_attributes
+from sqs_workers.s3_payload import is_marked, read_pointer
 
 __all__ = ["DeadLetters", "Discarded", "Sample"]
 
@@ -247,6 +248,7 @@ class DeadLetters:
     def _edited(self, letter: Letter, body: str, to: str | None) -> OutgoingMessage:
         where = f"the new body of message {letter.id}"
         check_text(where, body)
+        _check_pointer(letter, body)
         attributes = sendable_attributes(letter.message.message_attributes)
         if to is None and letter.source_arn and len(attributes) < MAX_ATTRIBUTES:
             # SQS knows where a letter failed only until it is replaced.
@@ -313,6 +315,18 @@ class DeadLetters:
             visibility=self._visibility,
             wait_seconds=self._wait_seconds,
         )
+
+
+def _check_pointer(letter: Letter, body: str) -> None:
+    if not is_marked(letter.message):
+        return
+    try:
+        read_pointer(letter.id, body)
+    except UndecodableMessageError:
+        raise InvalidMessageError(
+            f"the body of message {letter.id} is a pointer to S3, and its new body is none: no worker could read "
+            "it. Repair the object that it points to and leave the message, or send a new job"
+        ) from None
 
 
 _ALL = 1_000_000

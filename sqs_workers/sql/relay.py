@@ -182,7 +182,7 @@ class Relay:
         return len(claim.rows), dispatch.trouble
 
     def _send(self, claim: Claim) -> Dispatch:
-        dispatch = Dispatch(self._transport, self._url, claim.results)
+        dispatch = Dispatch(self._transport, self._url, self._clock.time, claim.results)
         if claim.rows:
             faults.BEFORE_SEND.reach()
             dispatch.send(claim.rows)

@@ -43,6 +43,9 @@ _WORTH_WAITING = 0.06
 _RETRY_FIRST = 0.2
 _RETRY_MAX = 5.0
 
+# Nobody changes a policy while somebody waits for the end.
+_DENIED_ATTEMPTS = 3
+
 
 class Acker:
     """Batches of settlements and the threads that send them.
@@ -335,7 +338,8 @@ class Acker:
         with self._condition:
             for held in batch:
                 held.attempts += 1
-                if hopeless or (held.expires_at <= now and held.attempts > 1):
+                denied = kind is ErrorKind.DENIED and self._flushing and held.attempts >= _DENIED_ATTEMPTS
+                if hopeless or denied or (held.expires_at <= now and held.attempts > 1):
                     gone.append(held)
                     continue
                 wait = min(_RETRY_FIRST * 2.0 ** (held.attempts - 1), _RETRY_MAX) * random.uniform(0.5, 1.0)  # noqa: S311

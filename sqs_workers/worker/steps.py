@@ -81,8 +81,12 @@ def received(hooks: HookRegistry, messages: Sequence[Held]) -> None:
 
 
 def look_up(held: Held) -> JobPolicies | None:
-    """Name and policies of the job, asked of the handler once; ``None`` if the handler cannot say."""
-    if held.policies is None:
+    """Name and policies of the job; ``None`` if the handler cannot say.
+
+    Asked of the handler once, and again when the body was fetched, which may tell of another job.
+    """
+    if held.policies is None or held.content is not held.message.content:
+        held.content = held.message.content
         handler = held.source.handler
         try:
             held.job_name = handler.job_name(held.message)
