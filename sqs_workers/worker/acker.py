@@ -43,7 +43,6 @@ _WORTH_WAITING = 0.06
 _RETRY_FIRST = 0.2
 _RETRY_MAX = 5.0
 
-# Nobody changes a policy while somebody waits for the end.
 _DENIED_ATTEMPTS = 3
 
 
@@ -80,6 +79,8 @@ class Acker:
         self._flushing = False
         self._closed = False
         self._denied = DeniedNotice(clock)
+        self.patient = True
+        """Whether what these credentials may not do is tried again for as long as the message is ours."""
         self.backlog = 0
         """Messages whose settlement SQS has not taken yet."""
         self.made_visible = 0
@@ -338,7 +339,7 @@ class Acker:
         with self._condition:
             for held in batch:
                 held.attempts += 1
-                denied = kind is ErrorKind.DENIED and self._flushing and held.attempts >= _DENIED_ATTEMPTS
+                denied = kind is ErrorKind.DENIED and not self.patient and held.attempts >= _DENIED_ATTEMPTS
                 if hopeless or denied or (held.expires_at <= now and held.attempts > 1):
                     gone.append(held)
                     continue
