@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -133,8 +132,8 @@ def as_record(message: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(params=[False, True], ids=["worker", "lambda"])
-def place(request: pytest.FixtureRequest) -> Iterator[Place]:
-    yield Place(by_lambda=request.param)
+def place(request: pytest.FixtureRequest) -> Place:
+    return Place(by_lambda=request.param)
 
 
 LARGE = "x" * 5000
