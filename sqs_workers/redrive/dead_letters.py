@@ -136,7 +136,8 @@ class DeadLetters:
     ) -> ImportReport:
         """Send exported letters here, or to the queue at the URL ``to``, where they are no dead letters.
 
-        :param journal: file of what was imported; the next import with it passes those letters over.
+        :param journal: file of what was imported where; the next import to the same queue passes those letters
+            over.
         :param stop: asked between two calls of SQS whether to end.
         :raises ConfigurationError: a line is not one that an export wrote; nothing is sent then.
         """

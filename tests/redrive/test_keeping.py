@@ -109,6 +109,24 @@ def test_a_file_with_a_line_that_is_none_is_refused_whole(world: World, line: st
     assert world.counts(dead) == (0, 0, 0)
 
 
+def test_a_journal_is_about_one_queue(world: World, tmp_path: Path) -> None:
+    url, dead = world.pair()
+    for number in range(3):
+        world.send(dead, str(number))
+    letters = world.letters(dead)
+    lines = list(letters.export())
+    journal = tmp_path / "journal"
+    other = world.queue("copies")
+    assert letters.import_lines(lines, to=other, journal=journal).sent == 3
+    # What is in another queue is not here.
+    assert letters.import_lines(lines, to=url, journal=journal).sent == 3
+    assert letters.import_lines(lines, to=url, journal=journal).known == 3
+    assert (world.counts(other), world.counts(url)) == ((3, 0, 0), (3, 0, 0))
+    # A journal that names no queue was written by an earlier version.
+    journal.write_text("".join(f"{json.loads(line)['message_id']}\n" for line in lines))
+    assert letters.import_lines(lines, to=other, journal=journal).known == 3
+
+
 # Repair
 
 
