@@ -20,6 +20,7 @@ from sqs_workers.reporting import outcome_of_error
 from sqs_workers.transport.errors import error_code
 
 if TYPE_CHECKING:
+    from sqs_workers.messages import OutgoingMessage
     from sqs_workers.queues.departures import PayloadStore
 
 __all__ = ["Arrivals", "arrive", "is_special"]
@@ -144,6 +145,29 @@ def arrive(queue: Any, message: Message, carried: Message | None = None) -> Mess
     return loaded
 
 
+def _scheduled(queue: Any, message: Message, successor: OutgoingMessage) -> bool:
+    """Whether the scheduler took the successor; what it refuses goes on by hops, which cost no attempt.
+
+    :raises Exception: it was refused, and the queue cannot delay.
+    """
+    try:
+        # A schedule that has just fired may still be there under the id of the job.
+        schedule(queue, successor, job_id=message.message_id)
+    except Exception as error:
+        if queue.is_fifo:
+            raise
+        logger.warning(
+            "Message %s of queue %s could not be scheduled (%s), and goes on by hops of 15 minutes: a worker needs "
+            "scheduler:CreateSchedule and iam:PassRole, and a schedule takes 256 KB",
+            message.message_id,
+            queue.name,
+            error,
+            extra={"queue_name": queue.name, "message_id": message.message_id},
+        )
+        return False
+    return True
+
+
 def _postpone(queue: Any, message: Message, due: int, remaining: float, carried: Message | None) -> Outcome:
     """Send the successor of a message that is not due; only when it was taken may the message go."""
     later = remaining > MAX_DELAY_SECONDS and queue.env.scheduler is not None
@@ -152,10 +176,7 @@ def _postpone(queue: Any, message: Message, due: int, remaining: float, carried:
         return RetryRequested(min(math.ceil(remaining), _LONGEST_HIDING))
     try:
         successor = next_hop(message, remaining, fifo=queue.is_fifo, carried=carried)
-        if later:
-            # A schedule that has just fired may still be there under the id of the job.
-            schedule(queue, successor, job_id=message.message_id)
-        else:
+        if not later or not _scheduled(queue, message, successor):
             queue.env.transport.send(message.queue_url or queue.url, successor)
     except Exception as error:  # noqa: BLE001 - the message stays until its successor is taken
         delay = min(FIRST_RETRY * 2 ** min(message.receive_count - 1, 5), MAX_DELAY_SECONDS)

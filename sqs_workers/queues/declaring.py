@@ -103,13 +103,17 @@ class DeclaresPeriodic:
 
         return declare
 
-    def periodic_message(self, periodic: Periodic, stable_id: str) -> OutgoingMessage:
+    def periodic_message(
+        self, periodic: Periodic, stable_id: str, *, inline: bool = False
+    ) -> OutgoingMessage:
         """The message of one slot, checked and not sent.
 
         :param stable_id: of the slot; also the deduplication id on a FIFO queue.
+        :param inline: keep the body in the message: one that is sent again and again must not point to an object
+            that goes with the first.
         """
         options = JobOptions(
-            periodic.codec, None, stable_id if self.is_fifo else None, periodic.group_id, None
+            periodic.codec, None, stable_id if self.is_fifo else None, periodic.group_id, None, inline
         )
         message = self.job_message(periodic.job_name, dict(periodic.kwargs), options)
         return replace(message, attributes={**message.attributes, STABLE_ID: string_attribute(stable_id)})

@@ -76,11 +76,13 @@ def make_message(
     where: str,
     *,
     delay_seconds: Any = None,
+    inline: bool = False,
     **options: Any,
 ) -> OutgoingMessage:
     """A checked message for ``queue``.
 
     :param where: what the message is, for errors: ``job 'send_email' for queue 'emails'``.
+    :param inline: keep the body in the message, whatever its size.
     :param options: as for :func:`sqs_workers.outgoing.make_outgoing`.
     :raises InvalidMessageError: SQS would refuse it.
     """
@@ -95,7 +97,7 @@ def make_message(
         delay_seconds = None if fifo else MAX_DELAY_SECONDS
         check_attributes(attributes, where)
     store: PayloadStore | None = queue.settings.payload
-    if store is not None and store.is_large(body, attributes):
+    if store is not None and not inline and store.is_large(body, attributes):
         # What SQS would refuse is refused before anything is stored.
         make_outgoing("-", attributes, fifo=fifo, where=where, delay_seconds=delay_seconds, **options)
         body, attributes = store.store(body, attributes, where)

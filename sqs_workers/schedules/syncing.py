@@ -107,7 +107,7 @@ def definition_of(queue: Any, periodic: Periodic, scheduler: EventBridgeSchedule
     :raises ConfigurationError: it is more often than once a minute, or its expression is too long.
     """
     mark = f"slot-{uuid.uuid4()}"
-    message = queue.periodic_message(periodic, slot_id(periodic.name, mark))
+    message = queue.periodic_message(periodic, slot_id(periodic.name, mark), inline=True)
     return ScheduleDefinition(
         _expression(periodic),
         periodic.timezone,

@@ -25,6 +25,7 @@ from sqs_workers.cron import Cron
 from sqs_workers.exceptions import ConfigurationError
 from sqs_workers.limits import MAX_LONG_DELAY_SECONDS
 from sqs_workers.queue import RawQueue
+from sqs_workers.s3_payload import S3Payload
 from sqs_workers.schedules import EventBridgeScheduler, sync_schedules
 
 ROLE = "arn:aws:iam::123456789012:role/service/shop.scheduler_1"
@@ -167,6 +168,21 @@ def test_a_declared_schedule_is_one_that_aws_takes(name: str, when: dict[str, An
     assert request["Target"]["Input"].count("<") == request["Target"]["Input"].count(mark)
     if fifo:
         assert sent["MessageDeduplicationId"].endswith(f"report@{mark}")
+
+
+def test_a_schedule_that_stays_carries_its_body_and_does_not_share_an_object() -> None:
+    service = Service()
+    # Every body goes to S3, and each object goes with the job that was done.
+    store = S3Payload("bodies", 0, client=None)
+    queue = service.env.queue("jobs", payload=store)
+    task = queue.connect_processor("report", lambda kind: None)
+    queue.periodic(every=60, args={"kind": "daily"})(task)
+    service.takes(1, found=False)
+    service.stubber.add_response("list_schedules", {"Schedules": []}, {"GroupName": ANY, "NamePrefix": ANY})
+    service.stubber._queue.insert(1, service.stubber._queue.pop())
+    sync_schedules(service.env)
+    [sent] = service.inputs()
+    assert json.loads(sent["MessageBody"]) == {"kind": "daily"}
 
 
 def test_an_expression_that_is_too_long_is_refused_before_anything_is_made() -> None:

@@ -159,6 +159,30 @@ def test_a_dead_letter_that_was_delayed_once_is_pushed_back_at_once() -> None:
     assert [value for value, _ in place.got] == ["late"]
 
 
+@pytest.mark.parametrize("error", [SendError("AccessDeniedException"), api_error("ThrottlingException", 429)])
+def test_a_worker_that_may_not_schedule_carries_the_job_on_by_hops(error: Exception, caplog: Any) -> None:
+    scheduler = Scheduler()
+    place = Place(scheduler)
+    policy = place.env.redrive_policy("dead", 2)
+    create_standard_queue(place.env, "dead")
+    create_standard_queue(place.env, "strict", redrive_policy=policy)
+    strict = place.env.queue("strict")
+    task = strict.connect_processor("work", place.work)
+    # As it comes from an outbox, which cannot hold a schedule.
+    strict.sender.send(task.options(delay=2 * HOUR).prepare("late")[1])
+    scheduler.broken = error
+    while place.clock.time() < place.start + 2 * HOUR:
+        strict.process_batch()
+        assert place.got == []
+        place.clock.advance(60)
+    for _ in range(3):
+        strict.process_batch()
+        place.clock.advance(60)
+    assert [value for value, _ in place.got] == ["late"]
+    assert "goes on by hops" in caplog.text
+    scheduler.broken = None
+
+
 @pytest.mark.parametrize("later", [0, HOUR - 300, HOUR + 300])
 def test_a_relay_that_was_down_sends_a_delayed_job_on_time(tmp_path: Path, later: int) -> None:
     place = Place()
