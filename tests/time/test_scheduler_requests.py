@@ -22,7 +22,7 @@ from botocore.validate import ParamValidator
 
 from sqs_workers import MemorySession, SQSEnv, create_fifo_queue, create_standard_queue
 from sqs_workers.cron import Cron
-from sqs_workers.exceptions import ConfigurationError
+from sqs_workers.exceptions import ConfigurationError, SendError
 from sqs_workers.limits import MAX_LONG_DELAY_SECONDS
 from sqs_workers.queue import RawQueue
 from sqs_workers.s3_payload import S3Payload
@@ -183,6 +183,21 @@ def test_a_schedule_that_stays_carries_its_body_and_does_not_share_an_object() -
     sync_schedules(service.env)
     [sent] = service.inputs()
     assert json.loads(sent["MessageBody"]) == {"kind": "daily"}
+
+
+def test_a_group_that_does_not_exist_is_named_with_the_command_that_makes_it() -> None:
+    service = Service()
+    task = service.env.queue("jobs").connect_processor("report", lambda: None)
+    how = "aws scheduler create-schedule-group --name shop-prod"
+    service.stubber.add_client_error("create_schedule", "ResourceNotFoundException", http_status_code=404)
+    with service.stubber, pytest.raises(SendError, match=how):
+        task.options(delay=1000).delay()
+    service.env.queue("jobs").periodic(every=60)(task)
+    service.stubber.add_client_error("get_schedule", "ResourceNotFoundException", http_status_code=404)
+    service.stubber.add_response("list_schedules", {"Schedules": []})
+    service.stubber.add_client_error("create_schedule", "ResourceNotFoundException", http_status_code=404)
+    with service.stubber, pytest.raises(ConfigurationError, match=how):
+        sync_schedules(service.env)
 
 
 def test_an_expression_that_is_too_long_is_refused_before_anything_is_made() -> None:
