@@ -52,6 +52,10 @@ DEFAULT_THRESHOLD = 262_144
 DEFAULT_MAX_BYTES = 64 * 1024 * 1024
 
 
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def is_marked(message: Message) -> bool:
     """Whether a message says that its body is a pointer."""
     attributes = message.message_attributes
@@ -110,15 +114,16 @@ class S3Payload:
         max_bytes: int = DEFAULT_MAX_BYTES,
         compression: Literal["zlib"] | None = None,
     ) -> None:
-        if not bucket:
+        name: Any = bucket
+        if not isinstance(name, str) or not name:
             raise ConfigurationError("S3Payload needs the name of a bucket")
-        if not 0 <= threshold <= MAX_MESSAGE_BYTES:
+        if not _is_whole(threshold) or not 0 <= threshold <= MAX_MESSAGE_BYTES:
             raise ConfigurationError(f"threshold must be 0 to {MAX_MESSAGE_BYTES} bytes, not {threshold!r}")
         if delete not in ("after_ack", "never"):
             raise ConfigurationError(f"delete must be 'after_ack' or 'never', not {delete!r}")
         if compression not in (None, "zlib"):
             raise ConfigurationError(f"compression must be 'zlib' or None, not {compression!r}")
-        if max_bytes < 1:
+        if not _is_whole(max_bytes) or max_bytes < 1:
             raise ConfigurationError(f"max_bytes must be 1 or more, not {max_bytes!r}")
         self.bucket = bucket
         self.threshold = threshold

@@ -78,6 +78,10 @@ class DeclaresPeriodic:
         :raises ConfigurationError: a value that cannot work, or arguments that do not fit the function.
         """
         seconds = _whole_seconds(every)
+        if args is not None and not isinstance(args, Mapping):
+            raise ConfigurationError(
+                f"args= of a schedule of queue {self.name!r} are the job's arguments by name, not {args!r:.80}"
+            )
 
         def declare(task: TaskT) -> TaskT:
             if not isinstance(task, AsyncTask):

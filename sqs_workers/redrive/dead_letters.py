@@ -11,7 +11,7 @@ from typing import Any
 from typing_extensions import Self
 
 from sqs_workers.clock import SYSTEM_CLOCK, Clock
-from sqs_workers.exceptions import InvalidMessageError, SQSError, UndecodableMessageError
+from sqs_workers.exceptions import ConfigurationError, InvalidMessageError, SQSError, UndecodableMessageError
 from sqs_workers.limits import MAX_ATTRIBUTES
 from sqs_workers.messages import OutgoingMessage, string_attribute
 from sqs_workers.outgoing import check_size, check_text, make_outgoing
@@ -90,6 +90,8 @@ class DeadLetters:
     @classmethod
     def of(cls, queue: Any, **options: Any) -> Self:
         """The letters of a queue of an environment: ``DeadLetters.of(sqs.queue("emails_dead"))``."""
+        if not hasattr(queue, "env"):
+            raise ConfigurationError(f'DeadLetters.of() takes a queue, sqs.queue("name"), not {queue!r:.80}')
         options.setdefault("clock", queue.env.clock)
         return cls(queue.env.sqs_client, queue.url, **options)
 

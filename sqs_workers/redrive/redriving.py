@@ -56,6 +56,16 @@ class Plan:
     dry_run: bool = False
 
     def __post_init__(self) -> None:
+        if not isinstance(self.where, Where):
+            raise ConfigurationError(f"where is a Where(job=..., error=...), not {self.where!r:.80}")
+        numbers = (self.first, self.wait, self.rate, self.limit, self.look_at)
+        wrong = [
+            n for n in numbers if n is not None and (isinstance(n, bool) or not isinstance(n, (int, float)))
+        ]
+        if wrong:
+            raise ConfigurationError(
+                f"first, wait, rate, limit and look_at are numbers, not {wrong[0]!r:.80}"
+            )
         if self.first < 0 or self.wait < 0:
             raise ConfigurationError("first and wait are 0 or more")
         if self.rate is not None and not self.rate > 0:

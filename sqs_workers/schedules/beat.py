@@ -11,6 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sqs_workers.exceptions import ConfigurationError, SQSError, UncertainSendError
+from sqs_workers.queues.checks import check_policy, is_number
 from sqs_workers.schedules.leases import MemoryLease, SlotLease
 from sqs_workers.transport.errors import ErrorKind, classify, error_code
 
@@ -77,10 +78,11 @@ class Beat:
         grace: float = 60.0,
         clock: Clock | None = None,
     ) -> None:
-        if not 0 < poll <= 60 or grace < 0:
+        if not (is_number(poll) and is_number(grace)) or not 0 < poll <= 60 or grace < 0:
             raise ConfigurationError(
                 f"poll is above 0 and at most 60 s, grace 0 or more: {poll!r}, {grace!r}"
             )
+        check_policy("lease", lease, "a beat")
         if outbox is not None and (lease is None or isinstance(lease, MemoryLease)):
             raise ConfigurationError("outbox= needs a lease in the same database: DatabaseLease(engine)")
         self._env = env
