@@ -236,6 +236,8 @@ def report(hooks: HookRegistry, held: Held, outcome: Outcome, action: Settlement
 
 def settled(hooks: HookRegistry, held: Held, ok: bool) -> None:
     """SQS took the settlement of the message, or refused it to the end."""
+    # Results and shutdown policies may keep the message; a body that was fetched is large.
+    held.message.content = None
     counts = held.source.counts
     action = held.action
     if held.released_because and hooks.wants(MessageReleased):

@@ -370,6 +370,18 @@ def test_async_jobs_and_events_are_fetched_beside_the_event_loop() -> None:
     assert place.store.objects == {}
 
 
+@pytest.mark.parametrize("raw", [True, False])
+def test_a_result_does_not_keep_bodies_that_were_fetched(raw: bool) -> None:
+    place = Place()
+    queue = place.queue()
+    _, message = place.task.prepare(LARGE)
+    queue.send_message(message if raw else in_envelope(message.body, message.attributes))
+    [kept] = queue.process_batch().succeeded
+    assert place.got == [LARGE]
+    assert kept.content is None
+    assert LARGE not in kept.body
+
+
 def test_a_batch_handler_gets_what_is_due_and_fetched() -> None:
     place = Place()
     payload = S3Payload("ours", 1000, client=place.store)
