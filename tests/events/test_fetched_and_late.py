@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 from typing import Any
 
@@ -28,31 +27,10 @@ from sqs_workers.limits import MAX_MESSAGE_BYTES
 from sqs_workers.messages import OutgoingMessage
 from sqs_workers.s3_payload import S3Payload
 from tests.aws.calls import Context
-from tests.aws.fakes import Sns, api_error
+from tests.aws.fakes import Sns, Store, api_error
 
 ARN = "arn:aws:sns:eu-west-1:123456789012:orders"
 HOUR = 3600
-
-
-class Store:
-    """The part of S3's client that is used."""
-
-    def __init__(self) -> None:
-        self.objects: dict[tuple[str, str], bytes] = {}
-        self.asked: list[tuple[str, str]] = []
-
-    def put_object(self, *, Bucket: str, Key: str, Body: bytes) -> None:
-        self.objects[Bucket, Key] = Body
-
-    def get_object(self, *, Bucket: str, Key: str) -> Any:
-        self.asked.append((Bucket, Key))
-        try:
-            return {"Body": io.BytesIO(self.objects[Bucket, Key])}
-        except KeyError:
-            raise api_error("NoSuchKey", 404) from None
-
-    def delete_object(self, *, Bucket: str, Key: str) -> None:
-        self.objects.pop((Bucket, Key), None)
 
 
 def in_envelope(body: str, attributes: Any, topic: str = ARN) -> OutgoingMessage:
