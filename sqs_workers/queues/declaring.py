@@ -78,10 +78,6 @@ class DeclaresPeriodic:
         :raises ConfigurationError: a value that cannot work, or arguments that do not fit the function.
         """
         seconds = _whole_seconds(every)
-        if args is not None and not isinstance(args, Mapping):
-            raise ConfigurationError(
-                f"args= of a schedule of queue {self.name!r} are the job's arguments by name, not {args!r:.80}"
-            )
 
         def declare(task: TaskT) -> TaskT:
             if not isinstance(task, AsyncTask):
@@ -95,7 +91,7 @@ class DeclaresPeriodic:
                 chosen,
                 self.name,
                 task.job_name,
-                _bound(task, dict(args or {}), chosen),
+                _bound(task, args, chosen),
                 None if cron is None else Cron(cron),
                 seconds,
                 timezone,
@@ -130,9 +126,13 @@ def _whole_seconds(every: float | timedelta | None) -> Any:
     return int(every) if isinstance(every, float) and every.is_integer() else every
 
 
-def _bound(task: AsyncTask[..., Any], kwargs: dict[str, Any], name: str) -> dict[str, Any]:
+def _bound(task: AsyncTask[..., Any], args: Any, name: str) -> dict[str, Any]:
+    if args is not None and not isinstance(args, Mapping):
+        raise ConfigurationError(
+            f"args= of schedule {name!r} are the job's arguments by name, not {args!r:.80}"
+        )
     try:
-        return task._bind((), kwargs)
+        return task._bind((), dict(args or {}))
     except TypeError as error:
         raise ConfigurationError(f"args= of schedule {name!r} do not fit the job: {error}") from error
 
