@@ -93,6 +93,9 @@ class _Supervisor:
             child = subprocess.Popen(self._command, start_new_session=True)  # noqa: S603
             self._children.append(child)
             self._started[child.pid] = time.monotonic()
+            if self._stop is not None:
+                # The signal came while this one was being started, and reached only the others.
+                child.send_signal(signal.SIGTERM)
 
     def _reap(self) -> None:
         for child in list(self._children):

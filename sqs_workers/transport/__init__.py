@@ -9,6 +9,7 @@ from sqs_workers.transport.protocol import (
     SendResult,
     Transport,
     WakesReceives,
+    connections_of,
     wake_receives,
 )
 
@@ -22,6 +23,7 @@ __all__ = [
     "SendResult",
     "Transport",
     "WakesReceives",
+    "connections_of",
     "wake_receives",
     "classify",
     "classify_code",

@@ -29,6 +29,12 @@ class Boto3Transport:
         self._get_client = get_client
         self._monotonic = monotonic
 
+    @property
+    def connections(self) -> int | None:
+        """Connections that the client keeps; ``None`` if it does not say."""
+        found = getattr(getattr(self._get_client().meta, "config", None), "max_pool_connections", None)
+        return found if isinstance(found, int) else None
+
     def get_queue_url(self, sqs_queue_name: str) -> str:
         url: str = self._get_client().get_queue_url(QueueName=sqs_queue_name)["QueueUrl"]
         return url
@@ -56,18 +62,7 @@ class Boto3Transport:
         ]
 
     def receive(self, queue_url: str, options: ReceiveOptions) -> list[Message]:
-        request: dict[str, Any] = {
-            "QueueUrl": queue_url,
-            "MaxNumberOfMessages": options.max_messages,
-            "WaitTimeSeconds": options.wait_seconds,
-        }
-        if options.system_attributes:
-            request["AttributeNames"] = list(options.system_attributes)
-        if options.message_attributes:
-            request["MessageAttributeNames"] = list(options.message_attributes)
-        if options.visibility_timeout is not None:
-            request["VisibilityTimeout"] = options.visibility_timeout
-        answer = self._get_client().receive_message(**request)
+        answer = self._get_client().receive_message(**options.to_request(queue_url))
         # Not the time of asking: a long poll may have waited 20 seconds for a message to arrive.
         received_at = self._monotonic()
         return [

@@ -15,16 +15,16 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from sqs_workers.clock import SYSTEM_CLOCK, Clock
 from sqs_workers.exceptions import ConfigurationError
 from sqs_workers.transport.boto3_client import Boto3Transport
-from sqs_workers.transport.protocol import EntryError, ReceiveOptions, SendResult, Transport, wake_receives
+from sqs_workers.transport.forwarding import Forwarding
+from sqs_workers.transport.protocol import Transport
 
 if TYPE_CHECKING:
-    from sqs_workers.messages import Message, OutgoingMessage
     from sqs_workers.transport.lean.client import LeanTransport
     from sqs_workers.transport.lean.settings import Verify
 
@@ -82,7 +82,7 @@ def open_transport(
     return DeferredTransport(choose)
 
 
-class DeferredTransport:
+class DeferredTransport(Forwarding):
     """A transport that is chosen at the first request.
 
     An environment is often declared when a module is imported: before the region is known, and before a test
@@ -96,6 +96,11 @@ class DeferredTransport:
         self._chosen: Boto3Transport | LeanTransport | None = None
         self._lock = threading.Lock()
         self._pid = os.getpid()
+
+    @property
+    def beneath(self) -> Boto3Transport | LeanTransport:
+        """The same as :attr:`chosen`."""
+        return self.chosen
 
     @property
     def chosen(self) -> Boto3Transport | LeanTransport:
@@ -131,36 +136,3 @@ class DeferredTransport:
         close = getattr(self._chosen, "close", None)
         if close is not None:
             close()
-
-    def wake_receives(self, queue_url: str) -> None:
-        """As far as the chosen transport can."""
-        wake_receives(self.chosen, queue_url)
-
-    def get_queue_url(self, sqs_queue_name: str) -> str:
-        return self.chosen.get_queue_url(sqs_queue_name)
-
-    def get_queue_attributes(self, queue_url: str, names: Sequence[str]) -> dict[str, str]:
-        return self.chosen.get_queue_attributes(queue_url, names)
-
-    def send(self, queue_url: str, message: OutgoingMessage) -> str:
-        return self.chosen.send(queue_url, message)
-
-    def send_batch(self, queue_url: str, messages: Sequence[OutgoingMessage]) -> list[SendResult]:
-        return self.chosen.send_batch(queue_url, messages)
-
-    def receive(self, queue_url: str, options: ReceiveOptions) -> list[Message]:
-        return self.chosen.receive(queue_url, options)
-
-    def delete(self, queue_url: str, receipt_handle: str) -> None:
-        self.chosen.delete(queue_url, receipt_handle)
-
-    def delete_batch(self, queue_url: str, receipt_handles: Sequence[str]) -> list[EntryError | None]:
-        return self.chosen.delete_batch(queue_url, receipt_handles)
-
-    def change_visibility(self, queue_url: str, receipt_handle: str, seconds: int) -> None:
-        self.chosen.change_visibility(queue_url, receipt_handle, seconds)
-
-    def change_visibility_batch(
-        self, queue_url: str, entries: Sequence[tuple[str, int]]
-    ) -> list[EntryError | None]:
-        return self.chosen.change_visibility_batch(queue_url, entries)

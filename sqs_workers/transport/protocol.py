@@ -8,12 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from sqs_workers.messages import Message, OutgoingMessage
 
-__all__ = ["EntryError", "ReceiveOptions", "SendResult", "Transport", "WakesReceives", "wake_receives"]
+__all__ = [
+    "EntryError",
+    "ReceiveOptions",
+    "SendResult",
+    "Transport",
+    "WakesReceives",
+    "connections_of",
+    "wake_receives",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +61,21 @@ class ReceiveOptions:
     visibility_timeout: int | None = None
     system_attributes: Sequence[str] = ("ApproximateReceiveCount",)
     message_attributes: Sequence[str] = ("All",)
+
+    def to_request(self, queue_url: str) -> dict[str, Any]:
+        """Parameters of ``ReceiveMessage``."""
+        request: dict[str, Any] = {
+            "QueueUrl": queue_url,
+            "MaxNumberOfMessages": self.max_messages,
+            "WaitTimeSeconds": self.wait_seconds,
+        }
+        if self.system_attributes:
+            request["AttributeNames"] = list(self.system_attributes)
+        if self.message_attributes:
+            request["MessageAttributeNames"] = list(self.message_attributes)
+        if self.visibility_timeout is not None:
+            request["VisibilityTimeout"] = self.visibility_timeout
+        return request
 
 
 class Transport(Protocol):
@@ -113,3 +136,12 @@ def wake_receives(transport: object, queue_url: str) -> None:
     wake = getattr(transport, "wake_receives", None)
     if callable(wake):
         wake(queue_url)
+
+
+def connections_of(transport: object) -> int | None:
+    """Requests that the transport can have under way without opening connections for each; ``None``: any number.
+
+    A transport says it by an attribute ``connections``.
+    """
+    found = getattr(transport, "connections", None)
+    return found if isinstance(found, int) else None

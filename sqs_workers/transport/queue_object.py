@@ -12,7 +12,8 @@ from typing import Any
 
 from sqs_workers.messages import Message, OutgoingMessage
 from sqs_workers.transport.boto3_client import entry_results
-from sqs_workers.transport.protocol import EntryError, ReceiveOptions, SendResult, Transport, wake_receives
+from sqs_workers.transport.forwarding import Forwarding
+from sqs_workers.transport.protocol import EntryError, ReceiveOptions, SendResult, Transport
 
 __all__ = ["QueueObjectTransport", "ReceivingTransport"]
 
@@ -20,48 +21,24 @@ __all__ = ["QueueObjectTransport", "ReceivingTransport"]
 _IDS_KEPT = 10_000
 
 
-class _Over:
-    """Hands every call on to the transport beneath."""
+class _OneQueue(Forwarding):
+    """Does something else for one queue.
+
+    :param beneath: carries the calls to the others.
+    :param url: by which the queue is told from others.
+    """
 
     def __init__(self, beneath: Transport, url: str) -> None:
         self._beneath = beneath
         self._url = url
 
-    def get_queue_url(self, sqs_queue_name: str) -> str:
-        return self._beneath.get_queue_url(sqs_queue_name)
-
-    def get_queue_attributes(self, queue_url: str, names: Sequence[str]) -> dict[str, str]:
-        return self._beneath.get_queue_attributes(queue_url, names)
-
-    def send(self, queue_url: str, message: OutgoingMessage) -> str:
-        return self._beneath.send(queue_url, message)
-
-    def send_batch(self, queue_url: str, messages: Sequence[OutgoingMessage]) -> list[SendResult]:
-        return self._beneath.send_batch(queue_url, messages)
-
-    def receive(self, queue_url: str, options: ReceiveOptions) -> list[Message]:
-        return self._beneath.receive(queue_url, options)
-
-    def wake_receives(self, queue_url: str) -> None:
-        """As far as the transport beneath can."""
-        wake_receives(self._beneath, queue_url)
-
-    def delete(self, queue_url: str, receipt_handle: str) -> None:
-        self._beneath.delete(queue_url, receipt_handle)
-
-    def delete_batch(self, queue_url: str, receipt_handles: Sequence[str]) -> list[EntryError | None]:
-        return self._beneath.delete_batch(queue_url, receipt_handles)
-
-    def change_visibility(self, queue_url: str, receipt_handle: str, seconds: int) -> None:
-        self._beneath.change_visibility(queue_url, receipt_handle, seconds)
-
-    def change_visibility_batch(
-        self, queue_url: str, entries: Sequence[tuple[str, int]]
-    ) -> list[EntryError | None]:
-        return self._beneath.change_visibility_batch(queue_url, entries)
+    @property
+    def beneath(self) -> Transport:
+        """The transport that carries the calls to the other queues."""
+        return self._beneath
 
 
-class ReceivingTransport(_Over):
+class ReceivingTransport(_OneQueue):
     """Receives from one queue by a function of the user's.
 
     :param receive_messages: called with the seconds to wait and the maximum number of messages.
@@ -86,7 +63,7 @@ class ReceivingTransport(_Over):
         return [_message(message, self._url, self._monotonic()) for message in received]
 
 
-class QueueObjectTransport(_Over):
+class QueueObjectTransport(_OneQueue):
     """Calls the methods of a queue object for one queue, and another transport for all others.
 
     :param beneath: carries the calls to other queues.

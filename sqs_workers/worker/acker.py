@@ -25,6 +25,7 @@ from sqs_workers.worker.calls import join_all, start_thread
 from sqs_workers.worker.denied import DeniedNotice
 from sqs_workers.worker.held import Held, Phase, log_fields
 from sqs_workers.worker.moves import send_copy
+from sqs_workers.worker.width import Width
 
 if TYPE_CHECKING:
     from sqs_workers.clock import Clock
@@ -60,14 +61,12 @@ class Acker:
         clock: Clock,
         on_settled: Callable[[Held, bool], object],
         on_less: Callable[[int], object] = lambda before: None,
-        *,
-        threads: int = 4,
     ) -> None:
         self._transport = transport
         self._clock = clock
         self._on_settled = on_settled
         self._on_less = on_less
-        self._limit = threads
+        self.width = Width()
         lock = threading.RLock()
         self._condition = threading.Condition(lock)
         self._idle_condition = threading.Condition(lock)
@@ -203,7 +202,7 @@ class Acker:
     def _wake(self) -> None:
         if self._waiting:
             self._condition.notify()
-        elif len(self._threads) < self._limit and not self._closed:
+        elif len(self._threads) < self.width.value and not self._closed:
             thread = threading.Thread(target=self._run, name=f"sqs-acker-{len(self._threads)}", daemon=True)
             if start_thread(thread, others=len(self._threads)):
                 self._threads.append(thread)
@@ -214,6 +213,7 @@ class Acker:
                 work = self._next()
                 if work is None:
                     return
+                self.width.measure()
             lane, batch = work
             try:
                 lane.settle(lane.source, batch)
@@ -227,6 +227,10 @@ class Acker:
 
     def _next(self) -> tuple[Lane, list[Held]] | None:
         while True:
+            if len(self._threads) - self._waiting > self.width.value:
+                # Those that are busy take what there is.
+                self._wait(None)
+                continue
             now = self._clock.monotonic()
             self._requeue_due(now)
             wake_at = self._retries[0][0] if self._retries else None
@@ -246,11 +250,14 @@ class Acker:
                 wake_at = lane.due if wake_at is None else min(wake_at, lane.due)
             if self._closed:
                 return None
-            self._waiting += 1
-            try:
-                self._clock.wait(self._condition, None if wake_at is None else wake_at - now)
-            finally:
-                self._waiting -= 1
+            self._wait(None if wake_at is None else wake_at - now)
+
+    def _wait(self, seconds: float | None) -> None:
+        self._waiting += 1
+        try:
+            self._clock.wait(self._condition, seconds)
+        finally:
+            self._waiting -= 1
 
     def _requeue_due(self, now: float) -> None:
         while self._retries and self._retries[0][0] <= now:

@@ -34,6 +34,7 @@ from sqs_workers.outcome import (
     Unrun,
     Unsettled,
 )
+from sqs_workers.transport import connections_of
 from sqs_workers.worker import batches, circuit, steps
 from sqs_workers.worker.acker import Acker
 from sqs_workers.worker.executors import STOP_SHARE, Executors, Work
@@ -43,6 +44,7 @@ from sqs_workers.worker.releases import Releases
 from sqs_workers.worker.shutdown import ShutdownWatch, Watch
 from sqs_workers.worker.slots import BACKLOG_ALLOWANCE, Slots
 from sqs_workers.worker.source import SourceState
+from sqs_workers.worker.width import Width
 
 if TYPE_CHECKING:
     from sqs_workers.clock import Clock
@@ -75,17 +77,17 @@ class Engine:
         shutdown_policy: object = None,
         shutdown_timeout: float = 30.0,
         prefetch: int | None = None,
+        receivers: int | None = None,
     ) -> None:
         self.transport = transport
         self.clock = clock
         self.hooks = hooks
         self.lock = threading.RLock()
-        self.space = threading.Condition(self.lock)
-        """Receivers wait here until there is room."""
         self.changed = threading.Condition(self.lock)
         """The thread that runs the worker waits here."""
-        self.sources = [SourceState(source, clock) for source in sources]
-        self.slots = Slots(self.sources, concurrency, prefetch)
+        self.sources = [SourceState(source, clock, self.lock) for source in sources]
+        self.width = Width(receivers)
+        self.slots = Slots(self.sources, concurrency, prefetch, self.width)
         self.heartbeat = Heartbeat(transport, clock, hooks, self._late_extension)
         self.acker = Acker(transport, clock, self._settled, self._backlog_fell)
         self.control = ReceiptControl(transport, self.heartbeat, hooks)
@@ -101,12 +103,17 @@ class Engine:
         self.shutdown_timeout = shutdown_timeout
         self.error: BaseException | None = None
         self.stopped = False
-        self._parked = 0
 
     @property
     def stopping(self) -> bool:
         """Whether a stop was asked for: nothing is received or started any more."""
         return self.stop_reason is not None
+
+    def connected(self) -> None:
+        """The transport is there: how much it can carry at once is known."""
+        connections = connections_of(self.transport)
+        self.width.share(connections)
+        self.acker.width.share(connections)
 
     # -- 1 and 2: receipt
 
@@ -119,17 +126,19 @@ class Engine:
     def park(self, state: SourceState, timeout: float | None) -> None:
         """A receiver of ``state`` waits for room. Under the lock."""
         state.parked += 1
-        self._parked += 1
         try:
-            self.clock.wait(self.space, timeout)
+            self.clock.wait(state.space, timeout)
         finally:
-            self._parked -= 1
             state.parked -= 1
+
+    def may_add(self, state: SourceState) -> bool:
+        """Whether a receive besides those under way may bring something. Under the lock."""
+        return state.hot and state.receives < min(state.useful_receives, self.width.value)
 
     def room_for(self, state: SourceState) -> bool:
         """Whether one more receive of ``state`` would be worth its request. Under the lock."""
         first = not state.receives
-        return (first or state.hot) and self.slots.ask(state, self.acker.backlog, first=first) > 0
+        return (first or self.may_add(state)) and self.slots.ask(state, self.acker.backlog, first=first) > 0
 
     def admit(self, state: SourceState, messages: Sequence[Message], reserved: int) -> bool:
         """Take in what a receive brought; ``False`` if the engine is gone: the caller must give it back."""
@@ -304,9 +313,11 @@ class Engine:
                 self.changed.notify_all()
 
     def wake_receivers(self) -> None:
-        """Wake a receiver if there is room for what it would ask for. Under the lock."""
-        if self._parked and any(state.parked and self.room_for(state) for state in self.sources):
-            self.space.notify_all()
+        """Wake a receiver of each queue if there is room for what it would ask for. Under the lock."""
+        for state in self.sources:
+            if state.parked and self.room_for(state):
+                # Any of them will do while others are under way; only the first begins when none is.
+                state.space.notify(1 if state.receives else state.parked)
 
     # -- 7 and the rest
 
@@ -348,7 +359,8 @@ class Engine:
     def wake_all(self) -> None:
         """Let every waiting thread look at the state again."""
         with self.lock:
-            self.space.notify_all()
+            for state in self.sources:
+                state.space.notify_all()
             self.changed.notify_all()
             self.executors.wake()
 

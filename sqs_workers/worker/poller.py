@@ -49,15 +49,11 @@ _trailing: weakref.WeakSet[Poller] = weakref.WeakSet()
 
 
 class Poller:
-    """The receiver threads of one queue.
+    """The receiver threads of one queue."""
 
-    :param receivers: receives under way at once, the long poll included.
-    """
-
-    def __init__(self, engine: Engine, state: SourceState, receivers: int) -> None:
+    def __init__(self, engine: Engine, state: SourceState) -> None:
         self._engine = engine
         self._state = state
-        self._limit = receivers
         self._threads: list[threading.Thread] = []
         self._good = False
 
@@ -122,6 +118,7 @@ class Poller:
         while not self._engine.stopping:
             try:
                 self._state.prepare(self._engine.transport)
+                self._engine.connected()
                 self._warn_of_single_receive()
                 return True
             except SQSError as error:
@@ -181,9 +178,12 @@ class Poller:
             state.last_good_poll = engine.clock.monotonic()
             state.counts.polls += 1
             # One message of the ten asked for: no sign that more wait, and no reason for further requests.
-            state.hot = len(messages) > 1 or len(messages) == count
+            state.answered(more=len(messages) > 1 or len(messages) == count)
             if messages and took < 1:
-                engine.slots.receive_took(took)
+                engine.slots.receive_took(
+                    took, sum(len(message.body) for message in messages) / len(messages)
+                )
+            engine.width.measure()
         self._good = True
         if messages:
             state.empty = False
@@ -196,7 +196,7 @@ class Poller:
         engine, state = self._engine, self._state
         with engine.lock:
             if (
-                len(self._threads) < self._limit
+                len(self._threads) < engine.width.value
                 and not state.parked
                 and not engine.stopping
                 and engine.room_for(state)
@@ -210,7 +210,7 @@ class Poller:
             self._state.receives -= 1
             if engine.stopping:
                 engine.releases.answered(self._state)
-            elif reserved:
+            elif reserved or not self._state.receives:
                 engine.wake_receivers()
 
     # -- waiting
@@ -224,9 +224,11 @@ class Poller:
                     return 0
                 circuit = state.circuit
                 if circuit is None or not circuit.paused:
-                    count = engine.ask(state, first=first) if first or state.hot else 0
+                    count = engine.ask(state, first=first) if first or engine.may_add(state) else 0
                     if count:
                         state.receives += 1
+                        # One is woken at a time: it is this one that wakes the next, if there is still room.
+                        engine.wake_receivers()
                         return count
                     engine.park(state, None)
                     continue
@@ -284,7 +286,7 @@ class Poller:
         delay = next_delay(previous_delay)
         with engine.lock:
             state.counts.poll_errors += 1
-            state.hot = False
+            state.answered(more=False)
             stopping = engine.stopping
         if stopping:
             # The last poll of a worker that has stopped: there is no next try to tell of.

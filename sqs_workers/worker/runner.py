@@ -33,8 +33,6 @@ __all__ = ["Worker"]
 
 logger = logging.getLogger(__name__)
 
-_MAX_RECEIVERS = 4
-
 
 class Worker:
     """Works one queue or several until it is told to stop.
@@ -51,7 +49,8 @@ class Worker:
         exception then; in another thread, or with ``handle_signals=False``, it cannot be.
     :param handle_signals: stop on SIGTERM and SIGINT while :meth:`run` is in the main thread; a second signal
         skips the waiting. The handlers that were there before come back after.
-    :param receivers: receives of one queue under way at once while it is busy; 4 by default, 1 or more.
+    :param receivers: receives of one queue under way at once while it is busy, 1 or more; ``None`` for
+        as many as bring messages, up to 16, fewer while this process uses up a processor.
     :param prefetch: messages held above the free slots at most; ``None`` for half a second of work at the
         measured rate, 0 for none.
     :raises ConfigurationError: an option out of range, or options that exclude each other.
@@ -82,7 +81,7 @@ class Worker:
         self._clock = clock
         self._hooks = HookRegistry() if hooks is None else hooks
         self._handle_signals = handle_signals
-        self._receivers = _MAX_RECEIVERS if receivers is None else receivers
+        self._receivers = receivers
         self._prefetch = prefetch
         self._guard = threading.Lock()
         self._engine: Engine | None = None
@@ -112,6 +111,7 @@ class Worker:
             shutdown_policy=self._shutdown_policy,
             shutdown_timeout=self._shutdown_timeout,
             prefetch=self._prefetch,
+            receivers=self._receivers,
         )
         with self._guard:
             if self._control is not None:
@@ -129,7 +129,7 @@ class Worker:
             self._control = None
 
     def _run(self, engine: Engine, control: Control) -> WorkerResult:
-        pollers = [Poller(engine, state, self._receivers) for state in engine.sources]
+        pollers = [Poller(engine, state) for state in engine.sources]
         with control:
             stop = Stop(engine, pollers, self._shutdown_timeout)
             try:

@@ -10,12 +10,16 @@ from sqs_workers.limits import MAX_BATCH_ENTRIES
 
 if TYPE_CHECKING:
     from sqs_workers.worker.source import SourceState
+    from sqs_workers.worker.width import Width
 
 __all__ = ["BACKLOG_ALLOWANCE", "Slots"]
 
 PREFETCH_SECONDS = 0.5
+# What the messages held above the slots may take of memory, by the size of the last ones.
+_PREFETCH_BYTES = 64 * 2**20
 SHORT_SECONDS = 0.001
-_MAX_PREFETCH = 100
+_PREFETCH = 100
+_PREFETCH_PER_RECEIVE = 25
 BACKLOG_ALLOWANCE = 200
 """Settlements that may wait while receiving goes on; beyond, the worker takes in less: memory stays bounded."""
 
@@ -30,18 +34,22 @@ class Slots:
         rate, which is none for slow jobs.
     """
 
-    def __init__(self, sources: Sequence[SourceState], concurrency: int, prefetch: int | None) -> None:
+    def __init__(
+        self, sources: Sequence[SourceState], concurrency: int, prefetch: int | None, width: Width
+    ) -> None:
         self.sources = sources
         self.concurrency = concurrency
         self.running = 0
         self._allowance = MAX_BATCH_ENTRIES * concurrency
         self._fixed_prefetch = prefetch
+        self._width = width
         self._weights = sum(state.source.weight for state in sources)
         self._duration: float | None = None
         self._mean = 1.0
         self.short = False
         """Whether jobs are so short that waking a thread for one costs more than the job."""
         self._round_trip: float | None = None
+        self._bytes = 0.0
         self.prefetch = prefetch or 0
 
     # -- measuring
@@ -58,8 +66,12 @@ class Slots:
         if self._fixed_prefetch is None:
             self.prefetch = self._measured_prefetch()
 
-    def receive_took(self, seconds: float) -> None:
-        """Take the duration of a receive that brought messages at once into the average."""
+    def receive_took(self, seconds: float, size: float) -> None:
+        """Take a receive that brought messages at once into the averages.
+
+        :param size: bytes of a message, on the average.
+        """
+        self._bytes = max(size, self._bytes * 0.9)
         if self._round_trip is None:
             self._round_trip = seconds
         else:
@@ -78,7 +90,8 @@ class Slots:
             return 0
         # Enough to keep the slots busy for two round trips, and the receives in tens.
         needed = ceil(self.rate * (self._round_trip or 0.05) * 2) + MAX_BATCH_ENTRIES
-        return int(min(half_a_second, needed, _MAX_PREFETCH))
+        most = max(_PREFETCH, _PREFETCH_PER_RECEIVE * self._width.value)
+        return int(min(half_a_second, needed, most, _PREFETCH_BYTES / (self._bytes + 1)))
 
     # -- taking in
 

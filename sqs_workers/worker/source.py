@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -81,7 +82,7 @@ def check_source(source: Source) -> None:
 class SourceState:
     """What the engine knows of one queue. Changed under the engine's lock unless said otherwise."""
 
-    def __init__(self, source: Source, clock: Clock) -> None:
+    def __init__(self, source: Source, clock: Clock, lock: threading.RLock | None = None) -> None:
         self.source = source
         self.clock = clock
         self.name = source.name
@@ -101,7 +102,12 @@ class SourceState:
         self.reserved = 0
         self.receives = 0
         self.parked = 0
+        self.space = threading.Condition(lock)
+        """Receivers wait here until there is room."""
         self.hot = False
+        """Whether the last answer was a sign that more messages wait."""
+        self.useful_receives = 1
+        """Receives that may be under way at once, by the answers of late: one more for each good one."""
         self.empty = False
         self.ready = False
         self.batch_wait = 0.0 if source.batch is None else source.batch.wait_seconds
@@ -121,6 +127,11 @@ class SourceState:
             system_attributes=self._system_attributes,
             message_attributes=self.source.message_attributes,
         )
+
+    def answered(self, *, more: bool) -> None:
+        """A receive was answered, with or without a sign that more messages wait. Under the engine's lock."""
+        self.hot = more
+        self.useful_receives = self.useful_receives + 1 if more else 1
 
     def target_url(self, name: str) -> str:
         """URL of a dead-letter queue, looked up once. Called by the acker's threads."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +96,7 @@ def test_no_heartbeat_and_a_timeout_above_the_visibility(world: World) -> None:
 def test_a_missing_table(world: World) -> None:
     world.queue(dead_after=5)
     world.write(handler=HANDLER, task="emit: sink\n")
-    with sqlite3.connect(world.directory / "test.db") as connection:
+    with closing(sqlite3.connect(world.directory / "test.db")) as connection, connection:
         connection.execute("DROP TABLE events")
     assert "no table 'events'" in told(findings(world))
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import threading
+from contextlib import closing
 
 import pytest
 
@@ -309,9 +311,7 @@ def test_an_inbox_lets_an_event_have_its_effect_once(world: World) -> None:
         queue="wait_time_s: 1, on_fail: delete",
         task="emit: sink\nconcurrency: 4\ninbox: inbox\n",
     )
-    import sqlite3
-
-    with sqlite3.connect(world.directory / "test.db") as connection:
+    with closing(sqlite3.connect(world.directory / "test.db")) as connection, connection:
         connection.execute("INSERT INTO events VALUES ('account', NULL, 'x', 0)")
     world.send(
         {"id": "a"}, {"id": "a"}, {"id": "b"}, {"id": "a"}, {"id": "b", "other": "payload"}, {"no": "id"}

@@ -6,6 +6,7 @@ import json
 import sqlite3
 import textwrap
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,7 @@ class World:
     urls: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        with sqlite3.connect(self.directory / "test.db") as connection:
+        with closing(sqlite3.connect(self.directory / "test.db")) as connection, connection:
             connection.execute(TABLE)
 
     def queue(self, name: str = "events", *, dead_after: int | None = None, visibility: int = 30) -> str:
@@ -103,7 +104,7 @@ class World:
 
     def rows(self, columns: str = "event_id, status") -> list[tuple[Any, ...]]:
         """The table, in the order of its key."""
-        with sqlite3.connect(self.directory / "test.db") as connection:
+        with closing(sqlite3.connect(self.directory / "test.db")) as connection, connection:
             return connection.execute(f"SELECT {columns} FROM events ORDER BY event_id").fetchall()
 
     def write(

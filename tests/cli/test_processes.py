@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from sqs_workers.cli import main
+from sqs_workers.cli import main, processes
 from tests.leaks import child_processes
 
 ROOT = Path(__file__).parents[2]
@@ -88,6 +88,25 @@ def test_a_process_that_dies_is_replaced_and_a_signal_ends_all(directory: Path) 
         assert process.wait(20) == 0
     assert "ended with signal SIGKILL" in (directory / "log").read_text()
     assert not child_processes() & first
+
+
+def test_a_signal_while_a_process_is_being_started_ends_that_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    supervisor = processes._Supervisor([], 2, None)
+    supervisor._command = [sys.executable, "-c", "import signal; signal.pause()"]
+    start = subprocess.Popen
+    started: list[subprocess.Popen[bytes]] = []
+
+    def started_and_signalled(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        started.append(start(*arguments, **options))
+        if len(started) == 2:
+            supervisor._on_signal(signal.SIGTERM, None)
+        return started[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", started_and_signalled)
+    before = time.monotonic()
+    assert supervisor.run() == 0
+    assert [child.returncode for child in started] == [-signal.SIGTERM] * 2
+    assert time.monotonic() - before < 30
 
 
 def test_a_change_of_a_file_starts_the_worker_anew(directory: Path) -> None:

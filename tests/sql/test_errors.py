@@ -6,6 +6,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,7 @@ def test_errors_of_sqlite_are_sorted_by_code_and_without_one() -> None:
     ):
         assert classify(sqlite3.OperationalError(text)) is kind
     assert classify(sqlite3.IntegrityError("UNIQUE constraint failed")) is DATA
-    with sqlite3.connect(":memory:") as connection:
+    with closing(sqlite3.connect(":memory:")) as connection, connection:
         connection.execute("CREATE TABLE t (a INTEGER PRIMARY KEY)")
         connection.execute("INSERT INTO t VALUES (1)")
         with pytest.raises(sqlite3.IntegrityError) as caught:

@@ -231,7 +231,9 @@ def test_the_stats_say_what_is_in_hand() -> None:
         assert stats.sources["jobs"].received == 1
         gate.set()
         bench.wait_for(MessageSettled)
-        assert running.worker.stats().rate > 0
         running.worker.stop()
         running.join()
-    assert running.worker.stats().sources["jobs"].settled == 1
+    stats = running.worker.stats()
+    assert stats.sources["jobs"].settled == 1
+    # Measured when the slot is free again, which may be after the settlement.
+    assert stats.rate > 0

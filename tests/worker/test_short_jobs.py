@@ -9,9 +9,10 @@ import pytest
 
 from sqs_workers.hooks import JobSucceeded, MessageSettled
 from sqs_workers.messages import Message
-from sqs_workers.worker.slots import Slots
+from sqs_workers.worker.slots import BACKLOG_ALLOWANCE, Slots
 from sqs_workers.worker.source import SourceState
 from sqs_workers.worker.threads import JobThreads
+from sqs_workers.worker.width import Width
 from tests.worker.kit import PATIENCE, Bench, Handler, Running, StopAfter
 
 
@@ -160,7 +161,9 @@ def until_parked(running: Running) -> None:
     pause = threading.Event()
     while True:
         stats = running.worker.stats()
-        if stats.acker_backlog > 300 and not (stats.in_flight or stats.buffered or receiving(running)):
+        if stats.acker_backlog > BACKLOG_ALLOWANCE and not (
+            stats.in_flight or stats.buffered or receiving(running)
+        ):
             return
         assert time.monotonic() < deadline
         pause.wait(0.005)
@@ -172,7 +175,7 @@ def receiving(running: Running) -> bool:
         return True
     with engine.lock:
         state = engine.sources[0]
-        return state.receives > 0 or bool(state.reserved) or not engine._parked
+        return state.receives > 0 or bool(state.reserved) or not state.parked
 
 
 @pytest.mark.parametrize(
@@ -182,7 +185,7 @@ def receiving(running: Running) -> bool:
 def test_jobs_are_short_only_when_measured_as_such(durations: list[float], short: bool) -> None:
     bench = Bench()
     bench.queue()
-    slots = Slots([SourceState(bench.source(), bench.clock)], 16, None)
+    slots = Slots([SourceState(bench.source(), bench.clock)], 16, None, Width())
     if durations:
         slots.jobs_took(durations)
     assert slots.short is short

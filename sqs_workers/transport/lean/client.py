@@ -90,7 +90,7 @@ class LeanTransport:
         return _read(lambda: codec.decode_send_batch(answer, _IDS, messages))
 
     def receive(self, queue_url: str, options: ReceiveOptions) -> list[Message]:
-        answer = self._call("ReceiveMessage", codec.receive_request(queue_url, options))
+        answer = self._call("ReceiveMessage", options.to_request(queue_url))
         # Not the time of asking: a long poll may have waited 20 seconds for a message to arrive.
         received_at = self._clock.monotonic()
         everything = "All" in options.message_attributes

@@ -13,7 +13,7 @@ from typing import Any
 
 from sqs_workers.messages import Message, OutgoingMessage
 from sqs_workers.transport.lean.md5 import MD5_AVAILABLE, md5_of_attributes, md5_of_body
-from sqs_workers.transport.protocol import EntryError, ReceiveOptions, SendResult
+from sqs_workers.transport.protocol import EntryError, SendResult
 
 __all__ = [
     "MD5_MISMATCH",
@@ -23,7 +23,6 @@ __all__ = [
     "decode_send_batch",
     "decode_sent",
     "encode",
-    "receive_request",
     "send_request",
 ]
 
@@ -104,22 +103,6 @@ def decode_send_batch(
         else:
             results.append(SendResult(entry["MessageId"]))
     return results
-
-
-def receive_request(queue_url: str, options: ReceiveOptions) -> dict[str, Any]:
-    """Parameters of ``ReceiveMessage``."""
-    request: dict[str, Any] = {
-        "QueueUrl": queue_url,
-        "MaxNumberOfMessages": options.max_messages,
-        "WaitTimeSeconds": options.wait_seconds,
-    }
-    if options.system_attributes:
-        request["AttributeNames"] = list(options.system_attributes)
-    if options.message_attributes:
-        request["MessageAttributeNames"] = list(options.message_attributes)
-    if options.visibility_timeout is not None:
-        request["VisibilityTimeout"] = options.visibility_timeout
-    return request
 
 
 def decode_messages(
