@@ -55,6 +55,7 @@ class JobOptions:
     :param deduplication_id: FIFO queues only.
     :param group_id: message group, ``default`` on a FIFO queue.
     :param eta: when the job is due, instead of ``delay_seconds``.
+    :param inline: keep the body in the message, and never in a store.
     """
 
     content_type: str | None = None
@@ -62,6 +63,7 @@ class JobOptions:
     deduplication_id: str | None = None
     group_id: str | None = None
     eta: datetime | None = None
+    inline: bool = False
 
 
 NO_OPTIONS = JobOptions()

@@ -207,4 +207,8 @@ def _unreadable(expression: str, part: _Field, item: str) -> ConfigurationError:
 def _listed(values: frozenset[int], low: int, high: int) -> str:
     if len(values) == high - low + 1:
         return "*"
+    first, last = min(values), max(values)
+    if len(values) > 2 and len(values) == last - first + 1:
+        # The service takes 256 characters, which lists of most minutes and hours would exceed.
+        return f"{first}-{last}"
     return ",".join(str(value) for value in sorted(values))

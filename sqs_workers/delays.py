@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import uuid
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -29,11 +30,13 @@ __all__ = [
     "NOT_BEFORE",
     "STABLE_ID",
     "check_eta",
+    "due_of",
     "due_time",
     "long_delay",
     "next_hop",
     "seconds_until",
     "stamped",
+    "timely",
 ]
 
 NOT_BEFORE = "NotBefore"
@@ -87,6 +90,25 @@ def stamped(attributes: Mapping[str, Mapping[str, Any]], due: float) -> dict[str
     }
 
 
+def timely(message: OutgoingMessage, now: float) -> OutgoingMessage:
+    """A message that is sent later than it was made: hidden no longer than until its job is due.
+
+    :param now: seconds since the Unix epoch.
+    """
+    due = due_of(message)
+    if due is None or not message.delay_seconds:
+        return message
+    left = max(0, math.ceil(due - now))
+    return message if left >= message.delay_seconds else replace(message, delay_seconds=left)
+
+
+def due_of(message: OutgoingMessage) -> int | None:
+    """When the job of a message that is to be sent is due, or ``None`` if it has no due time of ours."""
+    text = message.attributes.get(NOT_BEFORE, {}).get("StringValue", "")
+    known = STABLE_ID in message.attributes and text.isascii() and text.isdigit()
+    return int(text) if known else None
+
+
 def due_time(message: Message, now: float) -> int | None:
     """When the job of a message is due, or ``None`` if the message says nothing of it.
 
@@ -109,8 +131,13 @@ def due_time(message: Message, now: float) -> int | None:
     return int(text)
 
 
-def next_hop(message: Message, remaining: float, *, fifo: bool) -> OutgoingMessage:
+def next_hop(
+    message: Message, remaining: float, *, fifo: bool, carried: Message | None = None
+) -> OutgoingMessage:
     """The message that carries on a job which is due in ``remaining`` seconds.
+
+    :param carried: what says when it is due, if that is wrapped in ``message``: the due time then travels
+        outside, too, where it is found without opening anything.
 
     A FIFO queue would take a second message with the deduplication id of the first for the same one: it gets
     an id of its own, made of the stable id.
@@ -119,7 +146,12 @@ def next_hop(message: Message, remaining: float, *, fifo: bool) -> OutgoingMessa
         name: {key: attribute[key] for key in ("DataType", "StringValue", "BinaryValue") if key in attribute}
         for name, attribute in message.message_attributes.items()
     }
-    stable_id = message.string_attribute(STABLE_ID) or message.message_id
+    source = message if carried is None else carried
+    for name in (NOT_BEFORE, STABLE_ID):
+        value = source.string_attribute(name)
+        if value is not None:
+            attributes[name] = string_attribute(value)
+    stable_id = source.string_attribute(STABLE_ID) or message.message_id
     return OutgoingMessage(
         message.body,
         attributes,

@@ -14,6 +14,7 @@
     │   ├── InvalidMessageError (ValueError) an option, attribute or body that SQS would refuse
     │   │   └── MessageTooLargeError
     │   ├── SerializationError (TypeError)   an argument that the codec cannot carry
+    │   ├── UncertainSendError               SQS's answer cannot be read: sent, or not
     │   ├── SQSBatchError                    jobs of a batch that SQS did not take
     │   └── EventsNotSentError               events that SNS or EventBridge did not take
     ├── PermanentError                       a job that no retry can help
@@ -59,6 +60,7 @@ __all__ = [
     "SerializationError",
     "SignatureError",
     "SigningCertificateError",
+    "UncertainSendError",
     "UndecodableMessageError",
     "UnknownCodecError",
     "WorkerError",
@@ -154,6 +156,10 @@ class SerializationError(SendError, TypeError):
     def __init__(self, message: str, *, argument: str = "") -> None:
         super().__init__(message)
         self.argument = argument
+
+
+class UncertainSendError(SendError):
+    """A job that may have been sent, or not: SQS's answer cannot be read."""
 
 
 class SQSBatchError(SendError):

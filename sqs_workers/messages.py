@@ -57,6 +57,7 @@ class Message:
         "after_delete",
         "attributes",
         "body",
+        "content",
         "control",
         "lease",
         "md5_of_body",
@@ -66,6 +67,7 @@ class Message:
         "queue_url",
         "receipt_handle",
         "received_at",
+        "stored_size",
     )
 
     def __init__(
@@ -96,6 +98,10 @@ class Message:
         self.lease: Lease | None = None
         self.opened: Any = None
         """What a queue with an envelope found inside: kept, because several steps ask."""
+        self.content: Message | None = None
+        """The message that this one stood for, once its body was fetched."""
+        self.stored_size = 0
+        """Characters of a body that was fetched; 0 if it came in the message."""
         self.after_delete: Callable[[], object] | None = None
         """Called by the worker once SQS has taken the acknowledgement: what the message stood for may go."""
 

@@ -103,6 +103,11 @@ class Periodic:
             raise ConfigurationError(
                 f"catch_up of schedule {self.name!r} must be 'none', 'one' or 'all', not {self.catch_up!r}"
             )
+        zone: Any = self.timezone
+        if not isinstance(zone, str):
+            raise ConfigurationError(
+                f"timezone= of schedule {self.name!r} is a name such as Europe/Berlin, not {zone!r:.80}"
+            )
         _ = self._zone
 
     @cached_property

@@ -31,7 +31,7 @@ from sqs_workers.limits import MAX_MESSAGE_BYTES
 from sqs_workers.messages import Message, OutgoingMessage, string_attribute
 from sqs_workers.transport.errors import ErrorKind, classify, error_code
 
-__all__ = ["COMPRESSION", "POINTER_CLASS", "RESERVED_ATTRIBUTE", "S3Payload"]
+__all__ = ["COMPRESSION", "POINTER_CLASS", "RESERVED_ATTRIBUTE", "S3Payload", "is_marked", "read_pointer"]
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +50,33 @@ _GONE = frozenset({"NoSuchKey", "NoSuchBucket", "404", "NotFound"})
 
 DEFAULT_THRESHOLD = 262_144
 DEFAULT_MAX_BYTES = 64 * 1024 * 1024
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_marked(message: Message) -> bool:
+    """Whether a message says that its body is a pointer."""
+    attributes = message.message_attributes
+    return RESERVED_ATTRIBUTE in attributes or LEGACY_RESERVED_ATTRIBUTE in attributes
+
+
+def read_pointer(message_id: str, body: str) -> tuple[str, str]:
+    """Bucket and key in the body of a message that is marked.
+
+    :raises UndecodableMessageError: the body is no pointer.
+    """
+    try:
+        kind, pointer = json.loads(body)
+        bucket, key = pointer["s3BucketName"], pointer["s3Key"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        kind = bucket = key = None
+    if kind not in _POINTER_CLASSES or not all(isinstance(part, str) and part for part in (bucket, key)):
+        raise UndecodableMessageError(
+            f"message {message_id} has the attribute {RESERVED_ATTRIBUTE} and a body that is no pointer to S3"
+        )
+    return bucket, key
 
 
 class S3Payload:
@@ -87,15 +114,16 @@ class S3Payload:
         max_bytes: int = DEFAULT_MAX_BYTES,
         compression: Literal["zlib"] | None = None,
     ) -> None:
-        if not bucket:
+        name: Any = bucket
+        if not isinstance(name, str) or not name:
             raise ConfigurationError("S3Payload needs the name of a bucket")
-        if not 0 <= threshold <= MAX_MESSAGE_BYTES:
+        if not _is_whole(threshold) or not 0 <= threshold <= MAX_MESSAGE_BYTES:
             raise ConfigurationError(f"threshold must be 0 to {MAX_MESSAGE_BYTES} bytes, not {threshold!r}")
         if delete not in ("after_ack", "never"):
             raise ConfigurationError(f"delete must be 'after_ack' or 'never', not {delete!r}")
         if compression not in (None, "zlib"):
             raise ConfigurationError(f"compression must be 'zlib' or None, not {compression!r}")
-        if max_bytes < 1:
+        if not _is_whole(max_bytes) or max_bytes < 1:
             raise ConfigurationError(f"max_bytes must be 1 or more, not {max_bytes!r}")
         self.bucket = bucket
         self.threshold = threshold
@@ -179,8 +207,7 @@ class S3Payload:
 
     def is_pointer(self, message: Message) -> bool:
         """Whether a message says that its body is a pointer."""
-        attributes = message.message_attributes
-        return RESERVED_ATTRIBUTE in attributes or LEGACY_RESERVED_ATTRIBUTE in attributes
+        return is_marked(message)
 
     def load(self, message: Message) -> Message:
         """The message as its sender wrote it: the body from S3, the marks of the pointer taken off.
@@ -188,7 +215,7 @@ class S3Payload:
         :raises UndecodableMessageError: the pointer, or the object, cannot be read.
         :raises PermanentError: the bucket is not allowed, or the object does not exist or is too large.
         """
-        bucket, key = self._pointer(message)
+        bucket, key = read_pointer(message.message_id, message.body)
         if bucket not in self.buckets:
             raise PermanentError(
                 f"message {message.message_id} points to bucket {bucket[:80]!r}, which is not allowed here: "
@@ -210,20 +237,6 @@ class S3Payload:
         if self.delete == "after_ack":
             message.after_delete = partial(self._remove, bucket, key, message.message_id)
         return loaded
-
-    @staticmethod
-    def _pointer(message: Message) -> tuple[str, str]:
-        try:
-            kind, pointer = json.loads(message.body)
-            bucket, key = pointer["s3BucketName"], pointer["s3Key"]
-        except (ValueError, TypeError, KeyError, RecursionError):
-            kind = bucket = key = None
-        if kind not in _POINTER_CLASSES or not all(isinstance(part, str) and part for part in (bucket, key)):
-            raise UndecodableMessageError(
-                f"message {message.message_id} has the attribute {RESERVED_ATTRIBUTE} and a body that is no "
-                "pointer to S3"
-            )
-        return bucket, key
 
     def _fetch(self, message: Message, bucket: str, key: str) -> bytes:
         try:

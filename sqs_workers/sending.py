@@ -22,7 +22,7 @@ from sqs_workers.delivery import (
     as_error_entries,
     deliver,
 )
-from sqs_workers.exceptions import SendError, SQSBatchError
+from sqs_workers.exceptions import SQSBatchError, UncertainSendError
 from sqs_workers.transport.errors import explain_send_error
 
 if TYPE_CHECKING:
@@ -88,7 +88,8 @@ class Sender:
 
         :raises QueueNotFoundError: the queue is gone.
         :raises InvalidMessageError: SQS refused the message.
-        :raises SendError: these credentials may not send it, or the answer cannot be read.
+        :raises SendError: these credentials may not send it.
+        :raises UncertainSendError: the answer cannot be read.
         """
         transport, url = self._get_transport(), self._resolve_url()
         try:
@@ -100,7 +101,7 @@ class Sender:
             raise explained from error
         if not message_id:
             # boto3 makes an empty answer of a body that it cannot read.
-            raise SendError(
+            raise UncertainSendError(
                 f"SQS's answer to sending {message.job_name or 'a message'} to queue {self.queue_name!r} cannot "
                 "be read: it may have been sent, or not"
             )

@@ -96,6 +96,8 @@ def load_object(reference: str, directory: Path) -> Any:
         module is named.
     """
     module_name, _, path = reference.partition(":")
+    if not module_name or not path:
+        raise ConfigurationError(f"{reference!r} names no object: write MODULE:NAME, as in myapp.jobs:sqs")
     with _importing_from(directory):
         module = _import(module_name, reference, directory)
     found: Any = module

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from sqs_workers.aws.sending_events import check_bytes, send_all
+from sqs_workers.aws.sending_events import as_events, check_bytes, check_event, send_all
 from sqs_workers.aws.service_clients import ServiceClient, region_of
 from sqs_workers.aws.wire import EVENTBRIDGE_BYTES, event_message, put_event_entries
 from sqs_workers.clock import SYSTEM_CLOCK, Clock
@@ -63,14 +63,14 @@ class EventBus:
         """
         return self.put_all([event])[0]
 
-    def put_all(self, events: Iterable[OutgoingEvent]) -> list[str | None]:
+    def put_all(self, events: OutgoingEvent | Iterable[OutgoingEvent]) -> list[str | None]:
         """Put events in as few calls as possible: 10, or 262,144 bytes, a call.
 
         :returns: the ids that EventBridge gave them; ``None`` for those that an outbox took.
         :raises InvalidMessageError: EventBridge would refuse one; nothing was sent.
         :raises EventsNotSentError: with those that were not taken; the others were put.
         """
-        sources = list(events)
+        sources = as_events(events)
         return send_all(
             lambda chunk: put_event_entries(self._client.get(), self.bus, chunk),
             self.target,
@@ -92,6 +92,7 @@ class EventBus:
         return self.bus if is_arn(self.bus, "events") else f"event-bus:{self.bus}"
 
     def _message(self, event: OutgoingEvent) -> OutgoingMessage:
+        check_event(event, f"bus {self.bus}")
         where = f"event {event.event_id} ({event.type})"
         if event.source.startswith("aws."):
             raise InvalidMessageError(f"{where} has a source that begins with 'aws.', which is AWS's own")
@@ -113,5 +114,4 @@ def put_events(
     :returns: the ids that EventBridge gave them.
     :raises EventsNotSentError: with those that were not taken.
     """
-    sources = [events] if isinstance(events, OutgoingEvent) else events
-    return EventBus(bus, client=client).put_all(sources)
+    return EventBus(bus, client=client).put_all(as_events(events))

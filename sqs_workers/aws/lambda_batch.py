@@ -22,6 +22,7 @@ from sqs_workers.aws.lambda_event import BatchResponse, LambdaContext, SQSEvent,
 from sqs_workers.aws.mapping import MappingCheck, MappingWatch
 from sqs_workers.exceptions import ConfigurationError, JobTimeoutError
 from sqs_workers.outcome import ChangeVisibility, Delete, Failed, Leave, MoveTo, Outcome, Unrun, Unsettled
+from sqs_workers.queues.checks import is_number
 from sqs_workers.queues.options import RunOptions
 from sqs_workers.transport.errors import error_code
 from sqs_workers.worker import steps
@@ -78,8 +79,10 @@ class LambdaHandler:
     def __init__(
         self, queue: Any, *, stop_before: float, backoff: bool, check_mapping: MappingCheck | None
     ) -> None:
-        if not stop_before >= 0:
+        if not is_number(stop_before) or stop_before < 0:
             raise ConfigurationError(f"stop_before must be 0 or more seconds, not {stop_before!r}")
+        if not hasattr(queue, "has_processors"):
+            raise ConfigurationError(f'lambda_handler() takes a queue, sqs.queue("name"), not {queue!r:.80}')
         if not queue.has_processors:
             raise ConfigurationError(
                 f"queue {queue.name!r} has no processor: declare them, or import the modules that do, before "
@@ -222,6 +225,9 @@ class LambdaHandler:
             case _:
                 assert_never(action)
         steps.settled(self._hooks, held, ok)
+        if held.deleted_by_handler:
+            # Else Lambda acknowledges after the answer, and may not: what belongs to the message stays.
+            steps.clean_up(held)
         return done
 
     def _copy(self, held: Held, action: MoveTo) -> bool:

@@ -7,11 +7,29 @@ from typing import Any
 
 from sqs_workers.clock import Clock
 from sqs_workers.delivery import EARLIER_FAILED, Packer, RetryPolicy, Unsent, deliver
-from sqs_workers.exceptions import EventsNotSentError, MessageTooLargeError
+from sqs_workers.envelopes.documents import OutgoingEvent
+from sqs_workers.exceptions import EventsNotSentError, InvalidMessageError, MessageTooLargeError
 from sqs_workers.messages import OUTGOING_SINK, OutgoingMessage
 from sqs_workers.transport.protocol import SendResult
 
-__all__ = ["check_bytes", "send_all"]
+__all__ = ["as_events", "check_bytes", "check_event", "send_all"]
+
+
+def check_event(event: Any, target: str) -> None:
+    """Refuse what is no event.
+
+    :raises InvalidMessageError: says what is taken.
+    """
+    if not isinstance(event, OutgoingEvent):
+        raise InvalidMessageError(
+            f"{target} takes an OutgoingEvent(type, data, source=...), not {type(event).__qualname__}"
+        )
+
+
+def as_events(events: Any) -> list[OutgoingEvent]:
+    """One event, or several, as a list."""
+    return [events] if isinstance(events, OutgoingEvent) else list(events)
+
 
 SendCall = Callable[[list[OutgoingMessage]], list[SendResult]]
 

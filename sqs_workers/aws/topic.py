@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol
 
 from typing_extensions import ParamSpec
 
-from sqs_workers.aws.sending_events import check_bytes, send_all
+from sqs_workers.aws.sending_events import as_events, check_bytes, check_event, send_all
 from sqs_workers.aws.service_clients import ServiceClient, region_of
 from sqs_workers.aws.wire import SNS_BYTES, event_message, publish_batch
 from sqs_workers.clock import SYSTEM_CLOCK, Clock
@@ -95,14 +95,14 @@ class Topic:
         message = self._message(event, group_id, deduplication_id)
         return self._send([message], [event])[0]
 
-    def publish_all(self, events: Iterable[OutgoingEvent]) -> list[str | None]:
+    def publish_all(self, events: OutgoingEvent | Iterable[OutgoingEvent]) -> list[str | None]:
         """Publish events in as few calls as possible: 10, or 262,144 bytes, a call.
 
         :returns: the ids that SNS gave them; ``None`` for those that an outbox took.
         :raises InvalidMessageError: SNS would refuse one; nothing was sent.
         :raises EventsNotSentError: with those that SNS did not take; the others were published.
         """
-        sources = list(events)
+        sources = as_events(events)
         return self._send([self._message(event, None, None) for event in sources], sources)
 
     def prepare(
@@ -112,12 +112,20 @@ class Topic:
         return self._storable(self._message(event, group_id, deduplication_id))
 
     def task(self, task: PreparesJobs[P]) -> TopicTask[P]:
-        """A job that goes to all queues of the topic: ``topic.task(send_email).delay(to=...)``."""
+        """A job that goes to all queues of the topic: ``topic.task(send_email).delay(to=...)``.
+
+        :raises ConfigurationError: it is no job.
+        """
+        if not hasattr(task, "prepare"):
+            raise ConfigurationError(
+                f"topic.task() takes a job, made by @queue.processor(...), not {task!r:.80}"
+            )
         return TopicTask(self, task)
 
     def _message(
         self, event: OutgoingEvent, group_id: str | None, deduplication_id: str | None
     ) -> OutgoingMessage:
+        check_event(event, self.arn)
         where = f"event {event.event_id} ({event.type})"
         if self.is_fifo:
             group = group_id or event.subject or DEFAULT_MESSAGE_GROUP_ID
@@ -211,5 +219,4 @@ def publish(
     :returns: the ids that SNS gave them.
     :raises EventsNotSentError: with those that SNS did not take.
     """
-    events = [event] if isinstance(event, OutgoingEvent) else event
-    return Topic(topic_arn, client=client).publish_all(events)
+    return Topic(topic_arn, client=client).publish_all(as_events(event))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections import Counter
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TextIO
 
 from sqs_workers.cli import EXIT_FAILED
 from sqs_workers.cli.dlq_options import letters_of, where_option
@@ -23,17 +26,17 @@ __all__ = ["export_command", "import_command"]
     "--file",
     "-o",
     "file",
-    type=click.File("w", encoding="utf-8", lazy=True),
+    type=click.Path(dir_okay=False, allow_dash=True),
     default="-",
     show_default=True,
-    help="Where to; - for standard output.",
+    help="Where to; - for standard output. A new file is for its owner alone.",
 )
 @where_option
 @click.option("--limit", type=click.IntRange(1), help="Messages at most.")
 @account_options
 def export_command(
     queue: str,
-    file: Any,
+    file: str,
     where: tuple[str, ...],
     limit: int | None,
     region: str | None,
@@ -51,12 +54,19 @@ def export_command(
     """
     letters = letters_of(Account(region, endpoint_url, profile), queue)
     count = 0
-    with stop_at_once():
+    with stop_at_once(), _opened(file) as out:
         for line in letters.export(parse_where(where), limit):
-            file.write(line + "\n")
+            out.write(line + "\n")
             count += 1
     click.echo(f"Exported {count} letter(s)", err=True)
     return 0
+
+
+def _opened(file: str) -> AbstractContextManager[TextIO]:
+    if file == "-":
+        return nullcontext(sys.stdout)
+    # Bodies are data of others.
+    return open(file, "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600))
 
 
 @click.command("import")
@@ -68,7 +78,7 @@ def export_command(
 @click.option(
     "--journal",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Notes what was imported, so that the next import passes it over; FILE.imported by default.",
+    help="Notes what was imported where: the next import to that queue passes it over; FILE.imported by default.",
 )
 @account_options
 @json_option

@@ -14,7 +14,7 @@ from typing import Any
 from sqs_workers.cli import EXIT_FAILED
 from sqs_workers.cli.diagnosis.permissions import check_permissions
 from sqs_workers.cli.diagnosis.queue import check_queue
-from sqs_workers.cli.diagnosis.signs import Level, Sign
+from sqs_workers.cli.diagnosis.signs import Level, Sign, permit
 from sqs_workers.cli.diagnosis.topic import TopicArn, check_topic
 from sqs_workers.cli.needs import click
 from sqs_workers.cli.output import console, json_option, show_json
@@ -189,7 +189,14 @@ def _queue(account: Account, name: str, topic: TopicArn | None, job_seconds: flo
         url = url_of(client, name)
         attributes = client.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
     except QueueNotFoundError as error:
-        yield Sign("error", name, str(error), "queue-missing")
+        yield Sign(
+            "error",
+            name,
+            str(error),
+            "queue-missing",
+            "A worker of this queue ends at once, and jobs for it cannot be sent.",
+            f"sqs-workers create {name}",
+        )
         return
     except Exception as error:  # noqa: BLE001 - told as a sign
         yield Sign(
@@ -197,7 +204,8 @@ def _queue(account: Account, name: str, topic: TopicArn | None, job_seconds: flo
             name,
             f"{classify(error).value} ({error_code(error)})",
             "queue-unseen",
-            "A worker needs sqs:GetQueueUrl and sqs:GetQueueAttributes.",
+            "What is not seen cannot be judged, and a worker looks as the doctor does.",
+            permit("sqs:GetQueueUrl", "sqs:GetQueueAttributes"),
         )
         return
     region = (attributes.get("QueueArn", "").split(":") + [""] * 4)[3] or None

@@ -128,6 +128,7 @@ def _of_aws(error: Exception) -> str | None:
         ErrorKind.THROTTLED: "SQS asks to slow down: try again",
         ErrorKind.SERVER: "SQS failed: try again",
     }.get(kind)
-    if advice is None:
+    # A task of SQS, or a group of schedules, is missing in other words than a queue.
+    if advice is None or code in ("NotFound", "NotFoundException", "ResourceNotFoundException"):
         advice = str(error)
     return f"{advice} ({code})"

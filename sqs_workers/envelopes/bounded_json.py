@@ -18,15 +18,16 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _BRACKET = re.compile(r"[\[\]{}]")
 
 
-def read_json(text: str, what: str) -> Any:
+def read_json(text: str, what: str, limit: int = MAX_MESSAGE_BYTES) -> Any:
     """The value that ``text`` holds.
 
     :param what: what it is, for the error: ``the body of message 7f3c...``.
-    :raises UndecodableMessageError: no JSON, longer than SQS allows, more than :data:`MAX_DEPTH` levels deep,
+    :param limit: characters at most; by default what SQS allows.
+    :raises UndecodableMessageError: no JSON, longer than that, more than :data:`MAX_DEPTH` levels deep,
         or a number that JSON does not have (NaN, infinities) or Python does not read.
     """
-    if len(text) > MAX_MESSAGE_BYTES:
-        raise UndecodableMessageError(f"{what} has more than {MAX_MESSAGE_BYTES} characters")
+    if len(text) > limit:
+        raise UndecodableMessageError(f"{what} has more than {limit} characters")
     if text.count("[") + text.count("{") > MAX_DEPTH and _depth(text) > MAX_DEPTH:
         raise UndecodableMessageError(f"{what} is JSON of more than {MAX_DEPTH} levels")
     try:

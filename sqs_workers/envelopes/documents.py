@@ -69,6 +69,14 @@ class OutgoingEvent:
             value = getattr(self, name)
             if not isinstance(value, str) or not value:
                 raise InvalidMessageError(f"{name} of an event must be text, not {value!r:.80}")
+        if self.subject is not None and not isinstance(self.subject, str):
+            raise InvalidMessageError(
+                f"the subject of event {self.event_id} must be text, not {self.subject!r:.80}"
+            )
+        if not isinstance(self.time, datetime):
+            raise InvalidMessageError(
+                f"the time of event {self.event_id} must be a datetime with a time zone, not {self.time!r:.80}"
+            )
         if self.time.tzinfo is None:
             raise InvalidMessageError(f"the time of event {self.event_id} has no time zone")
 

@@ -13,6 +13,7 @@ from sqs_workers.envelopes.kinds import EnvelopeKind, EventBridgeEvent, SNSNotif
 from sqs_workers.envelopes.opened import Ignored, IncomingEvent, Opened, OwnJob
 from sqs_workers.envelopes.shapes import as_time
 from sqs_workers.exceptions import UndecodableMessageError
+from sqs_workers.limits import MAX_MESSAGE_BYTES
 from sqs_workers.messages import Message
 
 __all__ = ["Layer", "inner_job", "open_eventbridge", "open_layer", "open_plain", "open_s3", "open_sns"]
@@ -25,17 +26,26 @@ class Layer:
     :param message: as it was received.
     :param body: the text inside of ``envelopes``.
     :param attributes: of the innermost envelope that has attributes, in boto3's shape.
+    :param limit: characters of JSON that are read at most.
     """
 
     message: Message
     body: str = field(repr=False)
     attributes: Mapping[str, Mapping[str, Any]] = field(repr=False)
     envelopes: tuple[EnvelopeKind, ...] = ()
+    limit: int = MAX_MESSAGE_BYTES
 
     @classmethod
     def of(cls, message: Message) -> Layer:
-        """Nothing unpacked yet."""
-        return cls(message, message.body, message.message_attributes)
+        """Nothing unpacked yet. A body that was fetched is as large as whoever fetched it has allowed."""
+        limit = max(MAX_MESSAGE_BYTES, message.stored_size)
+        return cls(message, message.body, message.message_attributes, limit=limit)
+
+    @classmethod
+    def fetched(cls, message: Message, loaded: Message, envelopes: tuple[EnvelopeKind, ...]) -> Layer:
+        """What ``envelopes`` of ``message`` pointed to."""
+        limit = max(MAX_MESSAGE_BYTES, loaded.stored_size)
+        return cls(message, loaded.body, loaded.message_attributes, envelopes, limit)
 
     @property
     def what(self) -> str:
@@ -48,7 +58,7 @@ class Layer:
 
         :raises UndecodableMessageError: it is none, or too deep.
         """
-        return read_json(self.body, self.what)
+        return read_json(self.body, self.what, self.limit)
 
     def text_or_json(self) -> Any:
         """As :meth:`json`; within an envelope, text that does not look like an object or array stays text."""
@@ -121,7 +131,11 @@ def open_sns(layer: Layer, value: Any) -> Layer:
         raise UndecodableMessageError(f"{layer.what} has no envelope of SNS around it")
     notification = readers.read_sns(value, layer.what)
     return Layer(
-        layer.message, notification.message, notification.attributes, (*layer.envelopes, notification)
+        layer.message,
+        notification.message,
+        notification.attributes,
+        (*layer.envelopes, notification),
+        layer.limit,
     )
 
 

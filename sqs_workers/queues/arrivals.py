@@ -20,9 +20,10 @@ from sqs_workers.reporting import outcome_of_error
 from sqs_workers.transport.errors import error_code
 
 if TYPE_CHECKING:
+    from sqs_workers.messages import OutgoingMessage
     from sqs_workers.queues.departures import PayloadStore
 
-__all__ = ["Arrivals"]
+__all__ = ["Arrivals", "arrive", "is_special"]
 
 logger = logging.getLogger("sqs_workers.queue")
 
@@ -97,54 +98,96 @@ class Arrivals:
         return [next(ran) if outcome is None else outcome for _, outcome in prepared]
 
     def _is_special(self, message: Any) -> bool:
-        attributes = message.message_attributes
-        if not attributes or not isinstance(message, Message):
-            return False
-        store: PayloadStore | None = self._queue.settings.payload
-        return NOT_BEFORE in attributes or (store is not None and store.is_pointer(message))
+        return isinstance(message, Message) and is_special(self._queue, message)
 
     def _prepare(self, message: Message) -> tuple[Message, Outcome | None]:
         """The message to run, or what becomes of it instead."""
         try:
-            now = self._queue.env.clock.time()
-            due = due_time(message, now)
-            if due is not None and due > now:
-                return message, self._postpone(message, due, due - now)
-            store: PayloadStore | None = self._queue.settings.payload
-            if store is not None and store.is_pointer(message):
-                return store.load(message), None
+            found = arrive(self._queue, message)
         except Exception as error:  # noqa: BLE001 - of the message or of AWS: an outcome like any other
             name = self.job_name(message)
             permanent = self._queue.permanent_errors_of(name)
             return message, outcome_of_error(
                 error, [message], queue_name=self._queue.name, job_name=name, permanent=permanent
             )
-        return message, None
+        return (message, found) if not isinstance(found, Message) else (found, None)
 
-    def _postpone(self, message: Message, due: int, remaining: float) -> Outcome:
-        """Send the successor of a message that is not due; only when it was taken may the message go."""
-        queue = self._queue
-        later = remaining > MAX_DELAY_SECONDS and queue.env.scheduler is not None
-        if queue.is_fifo and not later:
-            # There is no way to send it later but a schedule; hiding it keeps it, and its group waits.
-            return RetryRequested(min(math.ceil(remaining), _LONGEST_HIDING))
-        try:
-            successor = next_hop(message, remaining, fifo=queue.is_fifo)
-            if later:
-                # A schedule that has just fired may still be there under the id of the job.
-                schedule(queue, successor, job_id=message.message_id)
-            else:
-                queue.env.transport.send(message.queue_url or queue.url, successor)
-        except Exception as error:  # noqa: BLE001 - the message stays until its successor is taken
-            delay = min(FIRST_RETRY * 2 ** min(message.receive_count - 1, 5), MAX_DELAY_SECONDS)
-            logger.warning(
-                "Message %s of queue %s is due in %d s and could not be sent on (%s): it is tried again in %d s",
-                message.message_id,
-                queue.name,
-                remaining,
-                error_code(error),
-                delay,
-                extra={"queue_name": queue.name, "message_id": message.message_id},
-            )
-            return RetryRequested(delay)
-        return Postponed(due)
+
+def is_special(queue: Any, message: Message) -> bool:
+    """Whether a message, or what it carries, has a due time or a body elsewhere."""
+    attributes = message.message_attributes
+    if not attributes:
+        return False
+    store: PayloadStore | None = queue.settings.payload
+    return NOT_BEFORE in attributes or (store is not None and store.is_pointer(message))
+
+
+def arrive(queue: Any, message: Message, carried: Message | None = None) -> Message | Outcome:
+    """The message to run, its body fetched, or what becomes of it instead.
+
+    :param message: as it was received.
+    :param carried: the message that was wrapped in it, if one was.
+    :raises Exception: whatever the store raised.
+    :raises UndecodableMessageError: a due time that no sender would write, or a pointer that is none.
+    """
+    inner = message if carried is None else carried
+    now = queue.env.clock.time()
+    due = due_time(inner, now)
+    if due is not None and due > now:
+        return _postpone(queue, message, due, due - now, carried)
+    store: PayloadStore | None = queue.settings.payload
+    if store is None or not store.is_pointer(inner):
+        return inner
+    loaded = store.load(inner)
+    loaded.stored_size = len(loaded.body)
+    message.content = loaded
+    message.after_delete = inner.after_delete
+    return loaded
+
+
+def _scheduled(queue: Any, message: Message, successor: OutgoingMessage) -> bool:
+    """Whether the scheduler took the successor; what it refuses goes on by hops, which cost no attempt.
+
+    :raises Exception: it was refused, and the queue cannot delay.
+    """
+    try:
+        # A schedule that has just fired may still be there under the id of the job.
+        schedule(queue, successor, job_id=message.message_id)
+    except Exception as error:
+        if queue.is_fifo:
+            raise
+        logger.warning(
+            "Message %s of queue %s could not be scheduled (%s), and goes on by hops of 15 minutes: a worker needs "
+            "scheduler:CreateSchedule and iam:PassRole, and a schedule takes 256 KB",
+            message.message_id,
+            queue.name,
+            error,
+            extra={"queue_name": queue.name, "message_id": message.message_id},
+        )
+        return False
+    return True
+
+
+def _postpone(queue: Any, message: Message, due: int, remaining: float, carried: Message | None) -> Outcome:
+    """Send the successor of a message that is not due; only when it was taken may the message go."""
+    later = remaining > MAX_DELAY_SECONDS and queue.env.scheduler is not None
+    if queue.is_fifo and not later:
+        # There is no way to send it later but a schedule; hiding it keeps it, and its group waits.
+        return RetryRequested(min(math.ceil(remaining), _LONGEST_HIDING))
+    try:
+        successor = next_hop(message, remaining, fifo=queue.is_fifo, carried=carried)
+        if not later or not _scheduled(queue, message, successor):
+            queue.env.transport.send(message.queue_url or queue.url, successor)
+    except Exception as error:  # noqa: BLE001 - the message stays until its successor is taken
+        delay = min(FIRST_RETRY * 2 ** min(message.receive_count - 1, 5), MAX_DELAY_SECONDS)
+        logger.warning(
+            "Message %s of queue %s is due in %d s and could not be sent on (%s): it is tried again in %d s",
+            message.message_id,
+            queue.name,
+            remaining,
+            error_code(error),
+            delay,
+            extra={"queue_name": queue.name, "message_id": message.message_id},
+        )
+        return RetryRequested(delay)
+    return Postponed(due)

@@ -16,6 +16,10 @@ _METHODS = {
     "batching_policy": ("batching_enabled", "batch_size"),
     "shutdown_policy": ("update_state", "need_shutdown"),
     "circuit": ("start",),
+    "payload": ("is_large", "store", "is_pointer", "load"),
+    "scheduler": ("schedule", "cancel"),
+    "lease": ("last_slot", "claim", "give_back"),
+    "inbox": ("run", "arun"),
 }
 
 
@@ -77,6 +81,7 @@ def check_environment(env: Any) -> None:
             )
     for name in ("backoff_policy", "failure_policy"):
         check_policy(name, getattr(env, name), "the environment")
+    check_policy("scheduler", env.scheduler, "the environment")
 
 
 def is_number(value: Any) -> bool:

@@ -91,7 +91,7 @@ class DeclaresPeriodic:
                 chosen,
                 self.name,
                 task.job_name,
-                _bound(task, dict(args or {}), chosen),
+                _bound(task, args, chosen),
                 None if cron is None else Cron(cron),
                 seconds,
                 timezone,
@@ -103,13 +103,17 @@ class DeclaresPeriodic:
 
         return declare
 
-    def periodic_message(self, periodic: Periodic, stable_id: str) -> OutgoingMessage:
+    def periodic_message(
+        self, periodic: Periodic, stable_id: str, *, inline: bool = False
+    ) -> OutgoingMessage:
         """The message of one slot, checked and not sent.
 
         :param stable_id: of the slot; also the deduplication id on a FIFO queue.
+        :param inline: keep the body in the message: one that is sent again and again must not point to an object
+            that goes with the first.
         """
         options = JobOptions(
-            periodic.codec, None, stable_id if self.is_fifo else None, periodic.group_id, None
+            periodic.codec, None, stable_id if self.is_fifo else None, periodic.group_id, None, inline
         )
         message = self.job_message(periodic.job_name, dict(periodic.kwargs), options)
         return replace(message, attributes={**message.attributes, STABLE_ID: string_attribute(stable_id)})
@@ -122,9 +126,13 @@ def _whole_seconds(every: float | timedelta | None) -> Any:
     return int(every) if isinstance(every, float) and every.is_integer() else every
 
 
-def _bound(task: AsyncTask[..., Any], kwargs: dict[str, Any], name: str) -> dict[str, Any]:
+def _bound(task: AsyncTask[..., Any], args: Any, name: str) -> dict[str, Any]:
+    if args is not None and not isinstance(args, Mapping):
+        raise ConfigurationError(
+            f"args= of schedule {name!r} are the job's arguments by name, not {args!r:.80}"
+        )
     try:
-        return task._bind((), kwargs)
+        return task._bind((), dict(args or {}))
     except TypeError as error:
         raise ConfigurationError(f"args= of schedule {name!r} do not fit the job: {error}") from error
 

@@ -11,16 +11,18 @@ from typing_extensions import assert_never
 
 from sqs_workers.core import get_job_name
 from sqs_workers.envelopes.opened import Ignored, IncomingEvent, Opened, OwnJob
+from sqs_workers.envelopes.opening import Layer, open_layer
 from sqs_workers.envelopes.policies import AutoEnvelope, Envelope
 from sqs_workers.exceptions import NoProcessorError, PermanentError
 from sqs_workers.job import CURRENT_JOB, Job
+from sqs_workers.messages import Message
 from sqs_workers.middleware import async_forms, sync_forms, wrap
 from sqs_workers.outcome import Failed, Outcome, Succeeded
+from sqs_workers.queues.arrivals import arrive, is_special
 from sqs_workers.queues.handlers import JobHandler
 from sqs_workers.reporting import outcome_of_error
 
 if TYPE_CHECKING:
-    from sqs_workers.messages import Message
     from sqs_workers.queues.events import EventRoute, Events
     from sqs_workers.worker.contract import JobPolicies
 
@@ -59,6 +61,7 @@ class EnvelopeHandler(JobHandler):
         return events
 
     def _find(self, message: Message) -> _Found:
+        message = message.content or message
         found = message.opened
         if not isinstance(found, _Found):
             found = message.opened = self._open(message)
@@ -69,10 +72,30 @@ class EnvelopeHandler(JobHandler):
             opened = self._envelope.open(message)
         except Exception as error:  # noqa: BLE001 - raised again where the job is run
             return _Found(error=error)
-        if isinstance(opened, IncomingEvent):
-            events = self._events
-            return _Found(opened, None if events is None else events.find(opened))
-        return _Found(opened)
+        return self._found(opened)
+
+    def _found(self, opened: Opened, *, checked: bool = False) -> _Found:
+        events = self._events
+        route = events.find(opened) if isinstance(opened, IncomingEvent) and events is not None else None
+        return _Found(opened, route, checked=checked)
+
+    def _special(self, message: Message, opened: Opened) -> Message | None:
+        """The message that SNS carries, if it is not due yet or its body is elsewhere."""
+        if message.content is not None or not opened.envelopes:
+            return None
+        carried = _carried(message, opened)
+        return carried if carried is not None and is_special(self._queue, carried) else None
+
+    def _arrive(self, message: Message, opened: Opened, carried: Message) -> Outcome | None:
+        """What becomes of a wrapped message that is not due; otherwise its body is fetched and opened."""
+        arrived = arrive(self._queue, message, carried)
+        if not isinstance(arrived, Message):
+            return arrived
+        if arrived is not carried:
+            # What was signed is the pointer, and that was checked.
+            inside = open_layer(Layer.fetched(message, arrived, opened.envelopes))
+            arrived.opened = self._found(inside, checked=True)
+        return None
 
     def job_name(self, message: Message) -> str:
         """Name of the job, or of the event's processor."""
@@ -100,11 +123,22 @@ class EnvelopeHandler(JobHandler):
 
     def run_job(self, message: Message) -> Outcome:
         """Open the message and run what is inside."""
+        outcome = self._ready(message)
+        return self._run_ready(message) if outcome is None else outcome
+
+    def _ready(self, message: Message) -> Outcome | None:
+        """Check and prepare what is inside; what becomes of the message if that is not to be run."""
         found = self._find(message)
         try:
             opened = self._checked(found)
+            carried = self._special(message, opened)
+            return None if carried is None else self._arrive(message, opened, carried)
         except Exception as error:  # noqa: BLE001 - the one place where an envelope's exceptions end
             return self._failed(error, message, found)
+
+    def _run_ready(self, message: Message) -> Outcome:
+        found = self._find(message)
+        opened = _opened(found)
         match opened:
             case OwnJob():
                 return super().run_job(_held_like(message, opened))
@@ -121,15 +155,20 @@ class EnvelopeHandler(JobHandler):
 
     async def arun(self, message: Message) -> Outcome:
         """As :meth:`run_job`, on the running event loop."""
+        outcome = await self._aready(message)
+        if outcome is not None:
+            return outcome
         found = self._find(message)
-        try:
-            opened = await self._achecked(found)
-        except Exception as error:  # noqa: BLE001 - the one place where an envelope's exceptions end
-            return self._failed(error, message, found)
+        opened = _opened(found)
         if isinstance(opened, OwnJob):
             return await super().arun(_held_like(message, opened))
         if not isinstance(opened, IncomingEvent) or found.route is None:
-            return self.run_job(message)
+            return self._run_ready(message)
+        if not found.route.is_async:
+            # The body, which was fetched, tells of another processor than the message.
+            import asyncio
+
+            return await asyncio.to_thread(self._run_ready, message)
         route = found.route
         job = self._job(opened, message, route)
         token = CURRENT_JOB.set(job)
@@ -147,16 +186,14 @@ class EnvelopeHandler(JobHandler):
         outcomes: list[Outcome] = [_SUCCEEDED] * len(messages)
         jobs: dict[int, Message] = {}
         for index, message in enumerate(messages):
-            found = self._find(message)
-            if isinstance(found.opened, OwnJob):
-                try:
-                    self._checked(found)
-                except Exception as error:  # noqa: BLE001 - the one place where an envelope's exceptions end
-                    outcomes[index] = self._failed(error, message, found)
-                else:
-                    jobs[index] = _held_like(message, found.opened)
+            outcome = self._ready(message)
+            opened = self._find(message).opened
+            if outcome is not None:
+                outcomes[index] = outcome
+            elif isinstance(opened, OwnJob):
+                jobs[index] = _held_like(message, opened)
             else:
-                outcomes[index] = self.run_job(message)
+                outcomes[index] = self._run_ready(message)
         for index, outcome in zip(jobs, super().run_job_batch(list(jobs.values())), strict=True):
             outcomes[index] = outcome
         return outcomes
@@ -168,14 +205,17 @@ class EnvelopeHandler(JobHandler):
             found.checked = True
         return opened
 
-    async def _achecked(self, found: _Found) -> Opened:
-        _opened(found)
-        if not found.checked and getattr(self._envelope, "verify", False):
-            import asyncio
+    async def _aready(self, message: Message) -> Outcome | None:
+        found = self._find(message)
+        opened = found.opened
+        if opened is not None:
+            verifies = not found.checked and bool(getattr(self._envelope, "verify", False))
+            if verifies or self._special(message, opened) is not None:
+                import asyncio
 
-            # It may ask for a certificate over the network.
-            await asyncio.to_thread(self._checked, found)
-        return self._checked(found)
+                # It may ask for a certificate, or for a body, over the network.
+                return await asyncio.to_thread(self._ready, message)
+        return self._ready(message)
 
     def _run_event(self, event: IncomingEvent[Any], message: Message, route: EventRoute) -> Outcome:
         job = self._job(event, message, route)
@@ -223,6 +263,23 @@ def _opened(found: _Found) -> Opened:
         raise found.error
     assert found.opened is not None
     return found.opened
+
+
+def _carried(message: Message, opened: Opened) -> Message | None:
+    """The message inside of SNS's envelope; ``None`` if there is none, or if it is wrapped once more."""
+    if isinstance(opened, OwnJob):
+        return opened.message if opened.message is not message else None
+    if not isinstance(opened, IncomingEvent) or opened.sns is None or len(opened.envelopes) > 1:
+        return None
+    return Message(
+        message.message_id,
+        message.receipt_handle,
+        opened.sns.message,
+        message.attributes,
+        {name: dict(attribute) for name, attribute in opened.sns.attributes.items()},
+        queue_url=message.queue_url,
+        received_at=message.received_at,
+    )
 
 
 def _held_like(message: Message, job: OwnJob) -> Message:

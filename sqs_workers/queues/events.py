@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar, overload
 
@@ -13,6 +14,7 @@ from sqs_workers.envelopes.models import make_reader
 from sqs_workers.envelopes.opened import IncomingEvent
 from sqs_workers.exceptions import ConfigurationError, QueueConflictError, UndecodableMessageError
 from sqs_workers.failure_policies import FailurePolicy
+from sqs_workers.queues.checks import check_policy
 from sqs_workers.queues.settings import JobSettings, check_common, exception_classes, merge_policies
 from sqs_workers.signatures import is_async_callable
 
@@ -224,6 +226,12 @@ class Events:
                 f"{', '.join(sorted(unknown))}; known are {', '.join(sorted(RouteOptions.__annotations__))}"
             )
         names: Any = event_type
+        where = f"a processor of events of queue {self._queue.name!r}"
+        if callable(names):
+            raise ConfigurationError(
+                f'{where} is declared by a call: @events.on("order.paid"), or @events.on()'
+            )
+        check_policy("inbox", inbox, where)
         conditions = {} if names is None else {"type": _type_filter(names)}
         for key in ("source", "subject"):
             if given.get(key) is not None:
@@ -248,6 +256,7 @@ class Events:
         where = f"{self._queue.name}.{route.name}"
         if not callable(route.fn):
             raise ConfigurationError(f"the processor of {where} must be a function, not {route.fn!r}")
+        _check_takes(route, where)
         earlier = next((other for other in self.routes if other.takes_all), None)
         if earlier is not None:
             raise ConfigurationError(
@@ -282,6 +291,22 @@ class Events:
                 other._add(route)
 
 
+def _check_takes(route: EventRoute, where: str) -> None:
+    """Refuse a function that no event could be given to."""
+    given = ("event",) if route.inbox is None else ("transaction", "event")
+    try:
+        signature = inspect.signature(route.fn)
+    except (TypeError, ValueError):
+        # Some callables written in C do not tell.
+        return
+    try:
+        signature.bind(*given)
+    except TypeError as error:
+        raise ConfigurationError(
+            f"the processor of {where} is called with {' and '.join(given)}, and cannot be: {error}"
+        ) from None
+
+
 def _name_of(function: Any) -> str:
     return str(getattr(function, "__name__", "event"))
 
@@ -298,7 +323,8 @@ def _settings(given: Mapping[str, Any], where: str) -> JobSettings:
 
 
 def _type_filter(event_type: Any) -> Matches:
-    names = [event_type] if isinstance(event_type, str) else list(event_type)
+    several = isinstance(event_type, Iterable) and not isinstance(event_type, str)
+    names = list(event_type) if several else [event_type]
     if not names or not all(isinstance(name, str) and name for name in names):
         raise ConfigurationError(f"the type of an event is a text, or several, not {event_type!r:.80}")
     if "*" in names:

@@ -23,7 +23,7 @@ from sqs_workers.processors import as_legacy_result
 from sqs_workers.queues.arrivals import Arrivals
 from sqs_workers.queues.checks import is_number
 from sqs_workers.queues.control import ReceiptControl
-from sqs_workers.queues.departures import make_message, schedule, takes_schedule
+from sqs_workers.queues.departures import make_message, send_all, send_one
 from sqs_workers.queues.running import WorksQueue
 from sqs_workers.queues.settings import JobSettings, QueueSettings, merge_policies
 from sqs_workers.queues.standins import calls_transport_of, own_url, transport_of
@@ -162,12 +162,12 @@ class GenericQueue(WorksQueue):
         route = self.env.route
         if route is not None:
             return route(self, message)
-        return schedule(self, message) if takes_schedule(self, message) else self.sender.send(message)
+        return send_one(self, message, self.sender.send)
 
     def send_now(self, message: OutgoingMessage) -> str | None:
         """Send a message, even while a batch is open."""
         route = self.env.route
-        return self.sender.send_now(message) if route is None else route(self, message)
+        return send_one(self, message, self.sender.send_now) if route is None else route(self, message)
 
     def send_messages(self, messages: Iterable[OutgoingMessage]) -> None:
         """Send messages in as few calls as possible; for those of ``SQSBatchError.unsent``, for instance.
@@ -177,7 +177,7 @@ class GenericQueue(WorksQueue):
         :raises SQSBatchError: with those that SQS did not take.
         """
         if OUTGOING_SINK.get() is None and self.env.route is None:
-            self.sender.send_all(messages)
+            send_all(self, messages)
         else:
             for message in messages:
                 self.send_message(message)

@@ -352,6 +352,7 @@ class JobQueue(DeclaresPeriodic, GenericQueue):
             deduplication_id=options.deduplication_id,
             group_id=options.group_id,
             job_name=job_name,
+            inline=options.inline,
         )
 
     # Processing

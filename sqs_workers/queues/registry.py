@@ -13,7 +13,7 @@ from sqs_workers.codecs import accepted_names
 from sqs_workers.envelopes.policies import envelope_policy
 from sqs_workers.exceptions import ConfigurationError, InvalidQueueNameError, QueueConflictError
 from sqs_workers.outgoing import check_queue_name
-from sqs_workers.queues.checks import check_middleware, check_policies
+from sqs_workers.queues.checks import check_middleware, check_policies, check_policy
 from sqs_workers.queues.generic import GenericQueue
 from sqs_workers.queues.job_queue import JobQueue
 from sqs_workers.queues.settings import QueueSettings, check_common, exception_classes, same
@@ -131,6 +131,7 @@ class QueueRegistry:
                 f"{', '.join(_SETTINGS)}"
             )
         check_common(settings.get("max_attempts"), settings.get("timeout"), f"queue {name!r}")
+        check_policy("payload", settings.get("payload"), f"queue {name!r}")
         accept = settings.get("accept")
         return QueueSettings(
             failure_policy=settings.get("failure_policy"),

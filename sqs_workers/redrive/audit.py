@@ -70,7 +70,8 @@ class AuditLog:
 
     def _append(self, line: str) -> None:
         assert self.path is not None
-        with self.path.open("ab") as file:
+        # With bodies it holds data of others.
+        with open(self.path, "ab", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
             file.write(line.encode("utf-8", "surrogatepass"))
             file.flush()
             os.fsync(file.fileno())

@@ -11,7 +11,7 @@ from typing import Any
 from typing_extensions import Self
 
 from sqs_workers.clock import SYSTEM_CLOCK, Clock
-from sqs_workers.exceptions import SQSError
+from sqs_workers.exceptions import ConfigurationError, InvalidMessageError, SQSError, UndecodableMessageError
 from sqs_workers.limits import MAX_ATTRIBUTES
 from sqs_workers.messages import OutgoingMessage, string_attribute
 from sqs_workers.outgoing import check_size, check_text, make_outgoing
@@ -23,6 +23,7 @@ from sqs_workers.redrive.lines import Importer, ImportReport, line_of
 from sqs_workers.redrive.moving import MoveTask, cancel_move, follow_move, move_tasks, start_move
 from sqs_workers.redrive.redriving import Plan, Redrive, RedriveReport
 from sqs_workers.redriven import sendable_attributes
+from sqs_workers.s3_payload import is_marked, read_pointer
 
 __all__ = ["DeadLetters", "Discarded", "Sample"]
 
@@ -89,6 +90,8 @@ class DeadLetters:
     @classmethod
     def of(cls, queue: Any, **options: Any) -> Self:
         """The letters of a queue of an environment: ``DeadLetters.of(sqs.queue("emails_dead"))``."""
+        if not hasattr(queue, "env"):
+            raise ConfigurationError(f'DeadLetters.of() takes a queue, sqs.queue("name"), not {queue!r:.80}')
         options.setdefault("clock", queue.env.clock)
         return cls(queue.env.sqs_client, queue.url, **options)
 
@@ -135,7 +138,8 @@ class DeadLetters:
     ) -> ImportReport:
         """Send exported letters here, or to the queue at the URL ``to``, where they are no dead letters.
 
-        :param journal: file of what was imported; the next import with it passes those letters over.
+        :param journal: file of what was imported where; the next import to the same queue passes those letters
+            over.
         :param stop: asked between two calls of SQS whether to end.
         :raises ConfigurationError: a line is not one that an export wrote; nothing is sent then.
         """
@@ -247,6 +251,7 @@ class DeadLetters:
     def _edited(self, letter: Letter, body: str, to: str | None) -> OutgoingMessage:
         where = f"the new body of message {letter.id}"
         check_text(where, body)
+        _check_pointer(letter, body)
         attributes = sendable_attributes(letter.message.message_attributes)
         if to is None and letter.source_arn and len(attributes) < MAX_ATTRIBUTES:
             # SQS knows where a letter failed only until it is replaced.
@@ -313,6 +318,18 @@ class DeadLetters:
             visibility=self._visibility,
             wait_seconds=self._wait_seconds,
         )
+
+
+def _check_pointer(letter: Letter, body: str) -> None:
+    if not is_marked(letter.message):
+        return
+    try:
+        read_pointer(letter.id, body)
+    except UndecodableMessageError:
+        raise InvalidMessageError(
+            f"the body of message {letter.id} is a pointer to S3, and its new body is none: no worker could read "
+            "it. Repair the object that it points to and leave the message, or send a new job"
+        ) from None
 
 
 _ALL = 1_000_000

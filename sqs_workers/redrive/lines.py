@@ -122,9 +122,10 @@ class ImportReport:
 class Importer:
     """Sends exported letters to a queue, each once.
 
-    The message ids of letters that SQS has taken are appended to a journal, and are passed over by the next
-    import with the same journal. A process killed between the answer of SQS and the journal sends up to ten
-    letters twice to a standard queue; a FIFO queue drops the second within five minutes.
+    The message ids of letters that SQS has taken are appended to a journal with the URL of the queue, and are
+    passed over by the next import with the same journal to that queue. A process killed between the answer of
+    SQS and the journal sends up to ten letters twice to a standard queue; a FIFO queue drops the second within
+    five minutes.
 
     :param url: URL of the queue.
     :param journal: path of the journal; ``None`` for none.
@@ -179,7 +180,10 @@ class Importer:
     def _done(self) -> set[str]:
         if self._journal is None or not self._journal.exists():
             return set()
-        return set(self._journal.read_text(encoding="utf-8").split())
+        lines = self._journal.read_text(encoding="utf-8").splitlines()
+        entries = [line.split(maxsplit=1) for line in lines if line.strip()]
+        # A line without a queue counts for any.
+        return {entry[0] for entry in entries if len(entry) == 1 or entry[1].strip() == self._url}
 
     def _send(self, chunk: list[tuple[str, OutgoingMessage]], report: ImportReport) -> None:
         if not chunk:
@@ -198,11 +202,11 @@ class Importer:
         report.sent += len(taken)
         if self._journal is not None and taken:
             with self._journal.open("a", encoding="utf-8") as file:
-                _write(file, taken)
+                _write(file, taken, self._url)
 
 
-def _write(file: TextIO, ids: list[str]) -> None:
-    file.write("".join(f"{message_id}\n" for message_id in ids))
+def _write(file: TextIO, ids: list[str], url: str) -> None:
+    file.write("".join(f"{message_id} {url}\n" for message_id in ids))
 
 
 def _calls(

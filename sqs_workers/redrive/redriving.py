@@ -8,14 +8,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sqs_workers.clock import Clock
-from sqs_workers.exceptions import ConfigurationError
+from sqs_workers.exceptions import ConfigurationError, QueueNotFoundError, SQSError
 from sqs_workers.limits import MAX_BATCH_ENTRIES
 from sqs_workers.redrive.finding import SourceQueue, depth, queue_attributes, url_of_arn
 from sqs_workers.redrive.holding import Hold, pause
 from sqs_workers.redrive.letters import Letter, Where
 from sqs_workers.redrive.sending import DEDUPLICATED, EARLIER_FAILED, Refused, ReturnPost, Target
+from sqs_workers.transport import error_code
 
-__all__ = ["DEFAULT_FIRST", "DEFAULT_WAIT", "Plan", "Redrive", "RedriveReport"]
+__all__ = ["DEFAULT_FIRST", "DEFAULT_WAIT", "SOURCE_MISSING", "Plan", "Redrive", "RedriveReport"]
+
+SOURCE_MISSING = "SourceQueueMissing"
+"""Code of a letter whose queue is gone, or hidden from these credentials."""
 
 DEFAULT_FIRST = 5
 """Letters that go back before anything else does."""
@@ -56,6 +60,16 @@ class Plan:
     dry_run: bool = False
 
     def __post_init__(self) -> None:
+        if not isinstance(self.where, Where):
+            raise ConfigurationError(f"where is a Where(job=..., error=...), not {self.where!r:.80}")
+        numbers = (self.first, self.wait, self.rate, self.limit, self.look_at)
+        wrong = [
+            n for n in numbers if n is not None and (isinstance(n, bool) or not isinstance(n, (int, float)))
+        ]
+        if wrong:
+            raise ConfigurationError(
+                f"first, wait, rate, limit and look_at are numbers, not {wrong[0]!r:.80}"
+            )
         if self.first < 0 or self.wait < 0:
             raise ConfigurationError("first and wait are 0 or more")
         if self.rate is not None and not self.rate > 0:
@@ -128,17 +142,31 @@ class Redrive:
         self._taken: list[Letter] = []
         self._post = ReturnPost(client, clock, self._taken.append, self._proceed)
         self._targets: dict[str, Target] = {}
-        self._urls: dict[str, str] = {}
+        self._urls: dict[str, str | None] = {}
         self._due = clock.monotonic()
         self.report = RedriveReport()
 
     def run(self) -> RedriveReport:
         """Send back what the plan says; what is not sent is visible again when this returns or raises.
 
+        Once letters have gone back, an error ends the run and is told by ``report.stopped``.
+
         :raises ConfigurationError: a letter does not say where it failed, and there is more than one queue
             that it may be from.
         """
         before = depth(queue_attributes(self._client, self._url))
+        try:
+            self._run(before)
+        except Exception as error:
+            if not self.report.sent:
+                raise
+            # Whoever has to go on must know what is done.
+            self.report.stopped = (
+                str(error) if isinstance(error, SQSError) else f"{error_code(error)}: {error}"
+            )
+        return self.report
+
+    def _run(self, before: int) -> None:
         step = self._plan.first
         with self._hold:
             while not self._step(step or None):
@@ -149,7 +177,6 @@ class Redrive:
             if self._url.endswith(".fifo") and len(self._hold):
                 left = queue_attributes(self._client, self._url)
                 self.report.unseen = int(left.get("ApproximateNumberOfMessages", 0))
-        return self.report
 
     # One step
 
@@ -189,7 +216,11 @@ class Redrive:
         report.matched += len(meant)
         by_target: dict[str, list[Letter]] = {}
         for letter in meant:
-            by_target.setdefault(self._target_of(letter), []).append(letter)
+            url = self._target_of(letter)
+            if url is None:
+                report.refused.append(Refused(letter, SOURCE_MISSING))
+            else:
+                by_target.setdefault(url, []).append(letter)
         for url, chosen in by_target.items():
             if report.stopped or self._told_to_stop():
                 return
@@ -254,7 +285,8 @@ class Redrive:
 
     # Where to
 
-    def _target_of(self, letter: Letter) -> str:
+    def _target_of(self, letter: Letter) -> str | None:
+        """URL of the queue that a letter goes to; ``None`` if that is gone."""
         if self._plan.to is not None:
             return self._plan.to
         arn = letter.source_arn
@@ -269,7 +301,13 @@ class Redrive:
             )
         if arn not in self._urls:
             by_arn = {source.arn: source.url for source in self._sources}
-            self._urls[arn] = by_arn.get(arn) or url_of_arn(self._client, arn)
+            try:
+                self._urls[arn] = by_arn.get(arn) or url_of_arn(self._client, arn)
+            except QueueNotFoundError as error:
+                self._say(
+                    f"{error}; letters that failed there stay: send them elsewhere with --where and --to"
+                )
+                self._urls[arn] = None
         return self._urls[arn]
 
     # Whether they come back

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sqs_workers.exceptions import ConfigurationError, SQSError
+from sqs_workers.exceptions import ConfigurationError, SQSError, UncertainSendError
+from sqs_workers.queues.checks import check_policy, is_number
 from sqs_workers.schedules.leases import MemoryLease, SlotLease
 from sqs_workers.transport.errors import ErrorKind, classify, error_code
 
@@ -26,6 +27,9 @@ logger = logging.getLogger(__name__)
 
 MAX_AT_ONCE = 100
 """Slots of one schedule that one look sends; the rest comes with the next."""
+
+MAX_AHEAD = 60.0
+"""Seconds by which two machines may differ without a word."""
 
 # SQS may have taken the message though nobody said so.
 _UNCERTAIN = (ErrorKind.NETWORK, ErrorKind.SERVER, ErrorKind.OTHER)
@@ -74,10 +78,11 @@ class Beat:
         grace: float = 60.0,
         clock: Clock | None = None,
     ) -> None:
-        if not 0 < poll <= 60 or grace < 0:
+        if not (is_number(poll) and is_number(grace)) or not 0 < poll <= 60 or grace < 0:
             raise ConfigurationError(
                 f"poll is above 0 and at most 60 s, grace 0 or more: {poll!r}, {grace!r}"
             )
+        check_policy("lease", lease, "a beat")
         if outbox is not None and (lease is None or isinstance(lease, MemoryLease)):
             raise ConfigurationError("outbox= needs a lease in the same database: DatabaseLease(engine)")
         self._env = env
@@ -89,6 +94,7 @@ class Beat:
         self._condition = threading.Condition()
         self._stopping = False
         self._next: float | None = None
+        self._ahead: set[str] = set()
 
     def __repr__(self) -> str:
         return f"<Beat {self._lease!r}>"
@@ -157,6 +163,7 @@ class Beat:
 
     def _work(self, queue: Any, periodic: Periodic, now: float) -> int:
         last = self._lease.last_slot(periodic.name, int(now))
+        self._watch_clock(periodic, last - now)
         sent = 0
         if periodic.catch_up == "all":
             for slot in islice(periodic.slots(last, now), MAX_AT_ONCE):
@@ -177,6 +184,21 @@ class Beat:
         if upcoming is not None and (self._next is None or upcoming < self._next):
             self._next = float(upcoming)
         return sent
+
+    def _watch_clock(self, periodic: Periodic, ahead: float) -> None:
+        """Say once that the last slot lies in the future: the schedule is silent until then."""
+        if ahead <= MAX_AHEAD:
+            self._ahead.discard(periodic.name)
+        elif periodic.name not in self._ahead:
+            self._ahead.add(periodic.name)
+            logger.error(
+                "The last slot of schedule %s lies %.0f s ahead: a clock was wrong when it was sent, or is now. "
+                "Nothing is sent before that time; if it is too far away, delete the row of the schedule in the "
+                "table of slots",
+                periodic.name,
+                ahead,
+                extra=_fields(periodic),
+            )
 
     def _skip(self, periodic: Periodic, last: int, latest: int) -> None:
         with self._lease.claim(periodic.name, last, latest) as claim:
@@ -214,7 +236,7 @@ class Beat:
         try:
             queue.send_now(message)
         except Exception as error:
-            if not isinstance(error, SQSError) and classify(error) in _UNCERTAIN:
+            if _may_have_been_sent(error):
                 logger.error(
                     "Slot %s may have been sent or not (%s): it is not repeated",
                     periodic.id_of(slot),
@@ -239,6 +261,12 @@ class Beat:
         finally:
             for number, handler in previous.items():
                 signal.signal(number, handler)
+
+
+def _may_have_been_sent(error: Exception) -> bool:
+    if isinstance(error, SQSError):
+        return isinstance(error, UncertainSendError)
+    return classify(error) in _UNCERTAIN
 
 
 def _fields(periodic: Periodic) -> dict[str, str]:

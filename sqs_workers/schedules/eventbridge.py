@@ -133,7 +133,7 @@ class EventBridgeScheduler:
                 return name
             raise SendError(
                 f"job {message.job_name!r} for {queue_url} could not be scheduled in group {self.group!r}: "
-                f"{error_code(error)}: {error}"
+                f"{error_code(error)}: {error}{self._hint(error)}"
             ) from error
         return name
 
@@ -173,8 +173,19 @@ class EventBridgeScheduler:
         )
 
     def create(self, name: str, definition: ScheduleDefinition) -> None:
-        """Make a schedule."""
-        self.client.create_schedule(**self._request(name, definition))
+        """Make a schedule.
+
+        :raises ConfigurationError: the schedule group does not exist.
+        """
+        try:
+            self.client.create_schedule(**self._request(name, definition))
+        except Exception as error:
+            hint = self._hint(error)
+            if hint:
+                raise ConfigurationError(
+                    f"schedule {name!r} cannot be made in group {self.group!r}{hint}"
+                ) from error
+            raise
 
     def update(self, name: str, definition: ScheduleDefinition) -> None:
         """Replace a schedule."""
@@ -189,6 +200,11 @@ class EventBridgeScheduler:
                 return False
             raise
         return True
+
+    def _hint(self, error: Exception) -> str:
+        if error_code(error) != "ResourceNotFoundException":
+            return ""
+        return f". Make the group: aws scheduler create-schedule-group --name {self.group}"
 
     def _request(self, name: str, definition: ScheduleDefinition) -> dict[str, Any]:
         target: dict[str, Any] = {

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["ScheduleChange", "definition_of", "name_at_service", "plan_changes", "sync_schedules"]
 
 _PREFIX = "periodic."
+MAX_EXPRESSION = 256
+"""https://docs.aws.amazon.com/scheduler/latest/APIReference/API_CreateSchedule.html"""
 _UNITS = ((86_400, "day"), (3600, "hour"), (60, "minute"))
 
 
@@ -102,10 +104,10 @@ def name_at_service(env: SQSEnv, periodic: Periodic) -> str:
 def definition_of(queue: Any, periodic: Periodic, scheduler: EventBridgeScheduler) -> ScheduleDefinition:
     """A declared schedule as the service should have it.
 
-    :raises ConfigurationError: it is more often than once a minute.
+    :raises ConfigurationError: it is more often than once a minute, or its expression is too long.
     """
     mark = f"slot-{uuid.uuid4()}"
-    message = queue.periodic_message(periodic, slot_id(periodic.name, mark))
+    message = queue.periodic_message(periodic, slot_id(periodic.name, mark), inline=True)
     return ScheduleDefinition(
         _expression(periodic),
         periodic.timezone,
@@ -118,7 +120,13 @@ def definition_of(queue: Any, periodic: Periodic, scheduler: EventBridgeSchedule
 
 def _expression(periodic: Periodic) -> str:
     if periodic.cron is not None:
-        return periodic.cron.for_eventbridge()
+        expression = periodic.cron.for_eventbridge()
+        if len(expression) > MAX_EXPRESSION:
+            raise ConfigurationError(
+                f"schedule {periodic.name!r} would have an expression of {len(expression)} characters at "
+                f"EventBridge Scheduler, which takes {MAX_EXPRESSION}: declare several, or let a Beat send it"
+            )
+        return expression
     every = periodic.every or 0
     for seconds, unit in _UNITS:
         if every % seconds == 0:

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from sqs_workers.delays import timely
 from sqs_workers.exceptions import ConfigurationError, QueueNotFoundError
 from sqs_workers.limits import MAX_BATCH_ENTRIES, MAX_MESSAGE_BYTES
 from sqs_workers.messages import OutgoingMessage
@@ -32,6 +33,7 @@ class Trouble:
 class Dispatch:
     """Sends the rows of one claim.
 
+    :param now: answers with seconds since the Unix epoch.
     :ivar pack_groups: let a call carry several messages of a group.
     :ivar results: id of the row -> result; rows that were not tried have none.
     :ivar trouble: what concerns more than one row, or ``None``.
@@ -39,6 +41,7 @@ class Dispatch:
 
     transport: Transport
     resolve_url: Callable[[str], str]
+    now: Callable[[], float]
     results: dict[int, RowResult] = field(default_factory=dict)
     trouble: Trouble | None = None
     pack_groups: bool = False
@@ -57,10 +60,9 @@ class Dispatch:
         try:
             return self.resolve_url(queue_name)
         except (QueueNotFoundError, ConfigurationError) as error:
+            reason = f"{type(error).__name__}: no queue {queue_name!r}{_hint(queue_name)}"
             for row in rows:
-                self.results[row.id] = Refused(
-                    f"{type(error).__name__}: no queue {queue_name!r}"[:MAX_REASON]
-                )
+                self.results[row.id] = Refused(reason[:MAX_REASON])
         except Exception as error:  # noqa: BLE001 - a row must never end the relay
             self._call_failed(rows, error)
         return None
@@ -75,7 +77,7 @@ class Dispatch:
 
     def _send_batch(self, url: str, batch: Sequence[OutboxRow]) -> set[tuple[str, str]] | None:
         """Groups that must wait for their failed message, or ``None`` if the queue takes nothing now."""
-        messages = [_outgoing(row, url) for row in batch]
+        messages = [timely(_outgoing(row, url), self.now()) for row in batch]
         try:
             answers = self.transport.send_batch(url, messages)
         except Exception as error:  # noqa: BLE001 - a row must never end the relay
@@ -184,6 +186,11 @@ def _outgoing(row: OutboxRow, url: str) -> OutgoingMessage:
         # SQS itself then drops what is sent again within 5 minutes, and keeps two equal jobs apart.
         return replace(row.message, deduplication_id=row.outbox_id)
     return row.message
+
+
+def _hint(name: str) -> str:
+    elsewhere = name.startswith(("arn:", "event-bus:"))
+    return ": topics and buses need Relay(outbox, with_events(env))" if elsewhere else ""
 
 
 def _words(error: Exception, code: str) -> str:

@@ -187,7 +187,9 @@ class Relay:
         return len(claim.rows), dispatch.trouble
 
     def _send(self, claim: Claim) -> Dispatch:
-        dispatch = Dispatch(self._transport, self._url, claim.results, pack_groups=self._pack_groups)
+        dispatch = Dispatch(
+            self._transport, self._url, self._clock.time, claim.results, pack_groups=self._pack_groups
+        )
         if claim.rows:
             faults.BEFORE_SEND.reach()
             dispatch.send(claim.rows)

@@ -29,7 +29,7 @@ class ErrorKind(str, Enum):
     DENIED = "denied"
     """Not permitted to these credentials: somebody must change the configuration."""
     MISSING = "missing"
-    """No such queue."""
+    """No such queue, topic or bus."""
     RECEIPT = "receipt"
     """The receipt handle is no longer valid."""
     INVALID = "invalid"
@@ -67,6 +67,8 @@ _CODES: dict[str, ErrorKind] = {
             "ProvisionedThroughputExceededException",
             "KmsThrottled",
             "KMS.ThrottlingException",
+            "KMSThrottling",
+            "Throttled",
             "OverLimit",
             "AWS.SimpleQueueService.OverLimit",
         ),
@@ -78,6 +80,8 @@ _CODES: dict[str, ErrorKind] = {
             "InternalFailure",
             "ServiceUnavailable",
             "InternalServerError",
+            "InternalException",
+            "InternalServerException",
             "500",
             "502",
             "503",
@@ -122,11 +126,24 @@ _CODES: dict[str, ErrorKind] = {
             "KMS.NotFoundException",
             "KmsOptInRequired",
             "KMS.OptInRequired",
+            "AuthorizationError",
+            "KMSAccessDenied",
+            "KMSDisabled",
+            "KMSInvalidState",
+            "KMSNotFound",
+            "KMSOptInRequired",
         ),
         ErrorKind.DENIED,
     ),
     **dict.fromkeys(
-        ("AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist", "InvalidAddress"),
+        (
+            "AWS.SimpleQueueService.NonExistentQueue",
+            "QueueDoesNotExist",
+            "InvalidAddress",
+            "NotFound",
+            "NotFoundException",
+            "ResourceNotFoundException",
+        ),
         ErrorKind.MISSING,
     ),
     **dict.fromkeys(
@@ -251,7 +268,7 @@ def classify(error: BaseException) -> ErrorKind:
 
 
 def classify_code(code: str, http_status: int = 0) -> ErrorKind:
-    """The kind of an SQS error code, as in a ``Failed`` entry of a batch answer."""
+    """The kind of an error code of SQS, SNS or EventBridge, as in a ``Failed`` entry of a batch answer."""
     kind = _CODES.get(code)
     if kind is not None:
         return kind

@@ -44,6 +44,8 @@ _WORTH_WAITING = 0.06
 _RETRY_FIRST = 0.2
 _RETRY_MAX = 5.0
 
+_DENIED_ATTEMPTS = 3
+
 
 class Acker:
     """Batches of settlements and the threads that send them.
@@ -76,6 +78,8 @@ class Acker:
         self._flushing = False
         self._closed = False
         self._denied = DeniedNotice(clock)
+        self.patient = True
+        """Whether what these credentials may not do is tried again for as long as the message is ours."""
         self.backlog = 0
         """Messages whose settlement SQS has not taken yet."""
         self.made_visible = 0
@@ -342,7 +346,8 @@ class Acker:
         with self._condition:
             for held in batch:
                 held.attempts += 1
-                if hopeless or (held.expires_at <= now and held.attempts > 1):
+                denied = kind is ErrorKind.DENIED and not self.patient and held.attempts >= _DENIED_ATTEMPTS
+                if hopeless or denied or (held.expires_at <= now and held.attempts > 1):
                     gone.append(held)
                     continue
                 wait = min(_RETRY_FIRST * 2.0 ** (held.attempts - 1), _RETRY_MAX) * random.uniform(0.5, 1.0)  # noqa: S311

@@ -41,6 +41,7 @@ class Held:
         "action",
         "attempts",
         "beat_interval",
+        "content",
         "copied",
         "deleted_by_handler",
         "expires_at",
@@ -70,6 +71,7 @@ class Held:
         self.expires_at = message.received_at + visibility
         self.lost = False
         self.policies: JobPolicies | None = None
+        self.content: Message | None = None
         self.job_name = ""
         self.started_at = 0.0
         self.timeout: float | None = None

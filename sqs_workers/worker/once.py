@@ -47,6 +47,8 @@ def process_once(
     state = engine.sources[0]
     watch = _Collect(source.name)
     engine.watch = watch
+    # Nobody changes a policy while the caller waits for the end.
+    engine.acker.patient = False
     # Called like a function, it raises like one: the failure of a test that a job contains, for instance.
     engine.executors.fatal = (BaseException,)
     state.prepare(transport)

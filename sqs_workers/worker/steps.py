@@ -82,8 +82,12 @@ def received(hooks: HookRegistry, messages: Sequence[Held]) -> None:
 
 
 def look_up(held: Held) -> JobPolicies | None:
-    """Name and policies of the job, asked of the handler once; ``None`` if the handler cannot say."""
-    if held.policies is None:
+    """Name and policies of the job; ``None`` if the handler cannot say.
+
+    Asked of the handler once, and again when the body was fetched, which may tell of another job.
+    """
+    if held.policies is None or held.content is not held.message.content:
+        held.content = held.message.content
         handler = held.source.handler
         try:
             held.job_name = handler.job_name(held.message)
@@ -239,6 +243,8 @@ def report(hooks: HookRegistry, held: Held, outcome: Outcome, action: Settlement
 
 def settled(hooks: HookRegistry, held: Held, ok: bool) -> None:
     """SQS took the settlement of the message, or refused it to the end."""
+    # Results and shutdown policies may keep the message; a body that was fetched is large.
+    held.message.content = None
     counts = held.source.counts
     action = held.action
     if held.released_because and hooks.wants(MessageReleased):

@@ -1,13 +1,14 @@
-"""Clients of SNS and EventBridge that take, refuse or raise as a test says, and keep what they took."""
+"""Clients of SNS, EventBridge and S3 that take, refuse or raise as a test says, and keep what they took."""
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["Bus", "Sns", "api_error"]
+__all__ = ["Bus", "Sns", "Store", "api_error"]
 
 
 def api_error(code: str, status: int = 400) -> Exception:
@@ -80,3 +81,24 @@ class Bus(_Scripted):
     @property
     def documents(self) -> list[Any]:
         return [json.loads(entry["Detail"]) for entry in self.taken]
+
+
+class Store:
+    """The part of S3's client that is used."""
+
+    def __init__(self) -> None:
+        self.objects: dict[tuple[str, str], bytes] = {}
+        self.asked: list[tuple[str, str]] = []
+
+    def put_object(self, *, Bucket: str, Key: str, Body: bytes) -> None:
+        self.objects[Bucket, Key] = Body
+
+    def get_object(self, *, Bucket: str, Key: str) -> Any:
+        self.asked.append((Bucket, Key))
+        try:
+            return {"Body": io.BytesIO(self.objects[Bucket, Key])}
+        except KeyError:
+            raise api_error("NoSuchKey", 404) from None
+
+    def delete_object(self, *, Bucket: str, Key: str) -> None:
+        self.objects.pop((Bucket, Key), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,12 @@ import sqlalchemy as sa
 from sqs_workers import MemorySession, SQSEnv, create_standard_queue
 from sqs_workers.aws import EventBus, OutgoingEvent, Topic, with_events
 from sqs_workers.aws.topic import STABLE_ID_ATTRIBUTE
+from sqs_workers.clock import ManualClock
 from sqs_workers.exceptions import ConfigurationError, MessageTooLargeError
 from sqs_workers.limits import MAX_SNS_BYTES
 from sqs_workers.sql import Outbox, Relay, create_engine, create_tables
 from sqs_workers.sql.event_ids import OUTBOX_ID
+from sqs_workers.sql.events import OutboxRefused
 from sqs_workers.sql.rows import Sent
 from tests.aws.fakes import Bus, Sns, api_error
 
@@ -23,6 +26,7 @@ ARN = "arn:aws:sns:eu-west-1:123456789012:orders"
 
 class Place:
     def __init__(self, path: Path) -> None:
+        self.start = time.time()
         self.engine = create_engine(f"sqlite:///{path}/test.db")
         create_tables(self.engine)
         self.env = SQSEnv(MemorySession(), codec="json")
@@ -95,6 +99,75 @@ def test_what_is_not_taken_stays_in_the_outbox(place: Place) -> None:
     place.relay.drain()
     assert numbers(place.sns) == [0, 2]
     assert place.outbox.pending() == 2
+
+
+@pytest.mark.parametrize("how", ["call", "entries"])
+@pytest.mark.parametrize(("kind", "code"), [("topic", "NotFound"), ("bus", "ResourceNotFoundException")])
+def test_events_for_a_topic_or_bus_that_does_not_exist_are_set_aside_and_said(
+    place: Place, kind: str, code: str, how: str
+) -> None:
+    refused: list[OutboxRefused] = []
+    place.env.hooks.add(OutboxRefused, refused.append)
+    target, client = (place.topic, place.sns) if kind == "topic" else (place.bus, place.events)
+    place.sns.faults = lambda code: False
+    with place.engine.begin() as tx:
+        ids = [place.outbox.delay(tx, target, event(number)) for number in range(2)]
+        place.outbox.delay(tx, place.task, to="x")
+    client.refuse = [api_error(code, 404) if how == "call" else [code, code]]
+    place.relay.drain()
+    assert [hook.outbox_id for hook in refused] == ids
+    assert all(code in hook.reason for hook in refused)
+    assert [row.outbox_id for row in place.outbox.refused()] == ids
+    # What goes elsewhere is not held up, and nothing is tried for ever.
+    assert place.outbox.pending() == 0
+    assert len(place.env.queue("mail").get_raw_messages()) == 1
+    assert place.relay.drain() == 0
+    # Somebody makes the topic.
+    assert place.outbox.retry_refused() == 2
+    assert place.relay.drain() == 2
+    assert numbers(client) == [0, 1]
+
+
+@pytest.mark.parametrize("code", ["KMSThrottling", "Throttled", "InternalError"])
+@pytest.mark.parametrize("how", ["call", "entries"])
+def test_a_topic_whose_key_is_throttled_loses_no_event(place: Place, code: str, how: str) -> None:
+    clock = ManualClock(place.start)
+    relay = Relay(place.outbox, with_events(place.env, sns=place.sns), clock=clock)
+    with place.engine.begin() as tx:
+        place.outbox.delay(tx, place.topic, event(1))
+    place.sns.refuse = [api_error(code, 400) if how == "call" else [code]]
+    relay.drain()
+    assert (place.outbox.refused(), place.outbox.pending()) == ([], 1)
+    clock.advance(301)
+    assert relay.drain() == 1
+    assert numbers(place.sns) == [1]
+    relay.close()
+
+
+@pytest.mark.parametrize(
+    "code", ["AuthorizationError", "KMSAccessDenied", "KMSDisabled", "KMSInvalidState", "KMSNotFound"]
+)
+def test_what_somebody_has_to_permit_is_tried_again_when_they_may_have(place: Place, code: str) -> None:
+    clock = ManualClock(place.start)
+    relay = Relay(place.outbox, with_events(place.env, sns=place.sns), clock=clock)
+    with place.engine.begin() as tx:
+        place.outbox.delay(tx, place.topic, event(1))
+    place.sns.refuse = [api_error(code, 400)]
+    relay.drain()
+    assert (place.outbox.refused(), place.outbox.pending()) == ([], 1)
+    clock.advance(301)
+    assert relay.drain() == 1
+    relay.close()
+
+
+def test_a_relay_that_knows_no_topics_says_what_it_lacks(place: Place) -> None:
+    with place.engine.begin() as tx:
+        place.outbox.delay(tx, place.topic, event(1))
+        place.outbox.delay(tx, place.bus, event(1))
+    relay = Relay(place.outbox, place.env)
+    relay.drain()
+    relay.close()
+    assert [row.reason.count("with_events(env)") for row in place.outbox.refused()] == [1, 1]
 
 
 def test_large_rows_go_in_more_calls_and_none_is_sent_twice_because_another_failed(place: Place) -> None:

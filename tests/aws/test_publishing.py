@@ -8,6 +8,7 @@ import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
 import pydantic
@@ -305,7 +306,7 @@ def test_a_job_is_published_with_its_attributes_and_an_id_of_its_own() -> None:
 
 
 def test_a_topic_refuses_a_delay_that_a_fifo_queue_would_leave_to_its_scheduler() -> None:
-    scheduler: Any = object()
+    scheduler: Any = SimpleNamespace(schedule=None, cancel=None)
     env = SQSEnv(MemorySession(), codec="json", scheduler=scheduler)
     task = env.queue("orders.fifo").connect_processor("close", lambda number: None)
     sns = Sns()

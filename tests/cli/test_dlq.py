@@ -129,6 +129,8 @@ def test_an_export_comes_back_by_an_import_once(
     dead: str, client: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["dlq", "export", "events-dead", "-o", "letters.jsonl"]) == 0
+    # Others on the machine have no business with what is in it.
+    assert Path("letters.jsonl").stat().st_mode & 0o077 == 0
     assert len(Path("letters.jsonl").read_text().splitlines()) == 12
     client.purge_queue(QueueUrl=dead)
     assert said(capsys, "dlq", "import", "events-dead", "letters.jsonl")["sent"] == 12

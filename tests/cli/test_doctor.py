@@ -148,6 +148,7 @@ def diagnose(
         answer = json.loads(capsys.readouterr().out)
         assert cloud.everything() == before
         found = {sign["code"]: sign for sign in answer["signs"] if sign["code"]}
+        assert all(sign["why"] and sign["mend"] for sign in found.values())
         assert code == (1 if any(sign["level"] == "error" for sign in found.values()) else 0)
         assert answer["ok"] is (code == 0)
         return found
@@ -462,6 +463,18 @@ def test_a_dead_letter_queue_that_is_gone_is_found(cloud: Cloud, diagnose: Diagn
     found = diagnose()
     assert found.keys() == {"dead-letter-queue-missing"}
     assert "sqs-workers create events-dead" in found["dead-letter-queue-missing"]["mend"]
+
+
+@pytest.mark.parametrize(("name", "dead"), [("plain", "plain-dead"), ("orders.fifo", "orders-dead.fifo")])
+def test_the_dead_letter_queue_that_is_proposed_is_one_that_sqs_would_take(
+    cloud: Cloud, diagnose: Diagnose, name: str, dead: str
+) -> None:
+    fifo = {"FifoQueue": "true"} if name.endswith(".fifo") else {}
+    cloud.sqs.create_queue(QueueName=name, Attributes=fifo)
+    mend = diagnose(queue=name)["no-redrive-policy"]["mend"]
+    create, _, policy = mend.partition(" && ")
+    assert create == f"sqs-workers create {dead}"
+    assert f":{dead}" in policy
 
 
 def test_a_queue_that_is_not_there_is_found(cloud: Cloud, diagnose: Diagnose) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from sqs_workers.exceptions import ConfigurationError, InvalidMessageError, SQSError
 from sqs_workers.redrive import AuditLog, Where
+from sqs_workers.s3_payload import POINTER_CLASS
 from tests.redrive.conftest import World
 
 PICTURE = bytes(range(256))
@@ -108,6 +109,24 @@ def test_a_file_with_a_line_that_is_none_is_refused_whole(world: World, line: st
     assert world.counts(dead) == (0, 0, 0)
 
 
+def test_a_journal_is_about_one_queue(world: World, tmp_path: Path) -> None:
+    url, dead = world.pair()
+    for number in range(3):
+        world.send(dead, str(number))
+    letters = world.letters(dead)
+    lines = list(letters.export())
+    journal = tmp_path / "journal"
+    other = world.queue("copies")
+    assert letters.import_lines(lines, to=other, journal=journal).sent == 3
+    # What is in another queue is not here.
+    assert letters.import_lines(lines, to=url, journal=journal).sent == 3
+    assert letters.import_lines(lines, to=url, journal=journal).known == 3
+    assert (world.counts(other), world.counts(url)) == ((3, 0, 0), (3, 0, 0))
+    # A journal that names no queue was written by an earlier version.
+    journal.write_text("".join(f"{json.loads(line)['message_id']}\n" for line in lines))
+    assert letters.import_lines(lines, to=other, journal=journal).known == 3
+
+
 # Repair
 
 
@@ -138,6 +157,21 @@ def test_the_old_letter_stays_when_the_new_one_is_not_taken(world: World) -> Non
         world.letters(dead).edit(message_id, lambda _: "\x00", reason="r")
     assert world.letters(dead).edit(message_id, lambda _: None, reason="r") is None
     assert world.bodies(dead) == ["broken"]
+
+
+def test_a_letter_whose_body_is_in_s3_is_not_repaired_into_one_that_nobody_could_read(world: World) -> None:
+    url, dead = world.pair()
+    pointer = json.dumps([POINTER_CLASS, {"s3BucketName": "b", "s3Key": "old"}])
+    world.send(url, pointer, job="mail", ExtendedPayloadSize="5000")
+    world.fail(url)
+    letters = world.letters(dead)
+    [letter] = letters.sample().letters
+    for body in ('{"to": "a@example.com"}', "[]", "x"):
+        with pytest.raises(InvalidMessageError, match="pointer to S3"):
+            letters.edit(letter.id, lambda _, body=body: body, reason="r")
+    assert world.counts(dead) == (1, 0, 0)
+    assert letters.edit(letter.id, lambda _: pointer.replace("old", "new"), reason="r") is not None
+    assert world.bodies(dead) == [pointer.replace("old", "new")]
 
 
 def test_a_letter_that_is_not_there_cannot_be_repaired(world: World) -> None:

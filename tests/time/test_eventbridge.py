@@ -386,6 +386,8 @@ def test_the_command_refuses_what_it_cannot_use(
     for arguments, words in [
         (["schedules", "sync", "jobs_of_a_shop:other"], "no SQSEnv"),
         (["schedules", "sync", "nowhere.jobs:sqs"], "nowhere"),
+        (["schedules", "sync", "jobs_of_a_shop"], "MODULE:NAME"),
+        (["schedules", "sync", ":sqs"], "MODULE:NAME"),
         (["schedules", "sync", target], "--role-arn"),
     ]:
         assert main(arguments) == 2

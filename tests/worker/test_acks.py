@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from sqs_workers.hooks import JobDeadLettered, JobDiscarded, JobSucceeded, Messa
 from sqs_workers.messages import Message, OutgoingMessage
 from sqs_workers.outcome import Failed, MoveTo, Rejected, RetryRequested
 from sqs_workers.transport import EntryError
+from sqs_workers.worker import process_once
 from sqs_workers.worker.moves import copy_message
 from tests.worker.kit import PATIENCE, Bench, Handler, StopAfter, client_error
 
@@ -139,6 +141,36 @@ def test_deletes_that_are_denied_are_told_loudly(caplog: pytest.LogCaptureFixtur
     errors = [record for record in caplog.records if "may not delete" in record.message]
     assert [record.levelno for record in errors] == [logging.ERROR]
     assert result.abandoned != ()
+
+
+@pytest.mark.parametrize("operation", ["delete_batch", "change_visibility_batch", "send"])
+def test_one_batch_does_not_wait_for_what_is_denied(operation: str, caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench()
+    bench.queue("dead")
+    bench.queue(VisibilityTimeout="1000")
+    bench.send("a", "b")
+
+    def deny(*_: object) -> None:
+        raise client_error("AccessDenied", 403, operation)
+
+    def outcome(message: Message) -> object:
+        match operation:
+            case "send":
+                return Rejected(ValueError("bad"))
+            case "delete_batch":
+                return None
+            case _:
+                return RetryRequested(60)
+
+    bench.transport.before[operation] = deny
+    handler = Handler(outcome, failure_policy=DeadLetter("dead"))
+    before = time.monotonic()
+    result = process_once(bench.source(handler), bench.transport, clock=bench.clock, hooks=bench.hooks)
+    assert time.monotonic() - before < 10
+    assert result.succeeded_count() + result.failed_count() == 2
+    assert len([r for r in caplog.records if "was not settled (AccessDenied)" in r.getMessage()]) == 2
+    # Never settled is never lost.
+    assert sum(bench.counts()) == 2
 
 
 def test_permanent_errors_go_to_the_failure_policy_at_once() -> None:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from sqs_workers.cli.diagnosis.signs import Sign, set_queue
+from sqs_workers.cli.diagnosis.signs import Sign, permit, set_queue
 from sqs_workers.cli.queues import duration
 from sqs_workers.exceptions import QueueNotFoundError
 from sqs_workers.limits import MAX_VISIBILITY_TIMEOUT, QUEUE_ATTRIBUTE_RANGES
@@ -42,7 +42,14 @@ def check_queue(
     try:
         sources = source_queues(client, url)
     except Exception as error:  # noqa: BLE001 - told as a sign
-        yield Sign("warning", name, f"its sources cannot be listed: {error_code(error)}", "sources-unseen")
+        yield Sign(
+            "warning",
+            name,
+            f"its sources cannot be listed: {error_code(error)}",
+            "sources-unseen",
+            "Whether it is a dead-letter queue, and keeps messages for long enough, cannot be judged.",
+            permit("sqs:ListDeadLetterSourceQueues", resource=attributes.get("QueueArn", "*")),
+        )
         return
     if sources:
         yield Sign("ok", name, f"dead-letter queue of {', '.join(source.name for source in sources)}")
@@ -56,7 +63,7 @@ def check_queue(
             "has no redrive policy",
             "no-redrive-policy",
             "A message that always fails comes back until it expires; nobody is told then.",
-            f"sqs-workers create {name}-dead, then set the attribute RedrivePolicy of {name} with its ARN",
+            _give_redrive_policy(url, attributes.get("QueueArn", "")),
         )
 
 
@@ -121,7 +128,14 @@ def _dead_letter_queue(client: Any, name: str, url: str, attributes: dict[str, s
         return
     except Exception as error:  # noqa: BLE001 - told as a sign
         seen = f"{classify(error).value} ({error_code(error)})"
-        yield Sign("warning", dead_name, f"cannot be looked at: {seen}", "dead-letter-queue-unseen")
+        yield Sign(
+            "warning",
+            dead_name,
+            f"cannot be looked at: {seen}",
+            "dead-letter-queue-unseen",
+            "Whether it takes the queue's messages, and keeps them for long enough, cannot be judged.",
+            permit("sqs:GetQueueUrl", "sqs:GetQueueAttributes", resource=arn),
+        )
         return
     yield Sign("ok", name, f"dead letters go to {dead_name} after {receives} receives")
     yield from _allowed(attributes.get("QueueArn", ""), name, dead_name, dead_url, dead)
@@ -133,6 +147,14 @@ def _dead_letter_queue(client: Any, name: str, url: str, attributes: dict[str, s
             dead_url,
             int(dead.get("MessageRetentionPeriod", 345_600)),
         )
+
+
+def _give_redrive_policy(url: str, arn: str) -> str:
+    """The commands that make a dead-letter queue of the same kind, and name it to the queue."""
+    base, dot, suffix = arn.partition(".fifo")
+    dead = f"{base}-dead{dot}{suffix}"
+    policy = {"deadLetterTargetArn": dead, "maxReceiveCount": 5}
+    return f"sqs-workers create {arn_name(dead)} && {set_queue(url, {'RedrivePolicy': policy})}"
 
 
 def _allowed(arn: str, name: str, dead_name: str, dead_url: str, dead: dict[str, str]) -> Iterator[Sign]:

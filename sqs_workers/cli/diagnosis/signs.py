@@ -37,6 +37,12 @@ def aws(*words: str, region: str | None = None) -> str:
     return shlex.join(["aws", *words, *more])
 
 
+def permit(*actions: str, resource: str = "*") -> str:
+    """What to do where credentials lack permissions."""
+    statement = {"Effect": "Allow", "Action": list(actions), "Resource": resource}
+    return f"add to the policy of the role or user: {json.dumps(statement)}"
+
+
 def set_queue(url: str, attributes: dict[str, Any]) -> str:
     """The command that sets attributes of a queue; values that are no texts are written as JSON."""
     texts = {
