@@ -42,7 +42,7 @@ class ProcessOptions(TypedDict):
     """Stop on SIGTERM and SIGINT while the worker runs in the main thread; the default."""
     receivers: NotRequired[int | None]
     """Receives of the queue under way at once while it is busy: as many as bring messages, by default, up to 16,
-    fewer while the process uses up a processor."""
+    4 while the process uses up a processor."""
     prefetch: NotRequired[int | None]
     """Messages held above the free slots at most; half a second of work by default."""
 

@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 __all__ = ["Width"]
 
-FIRST = 2
+# Not fewer: a request that hangs must not be the only one.
+FIRST = 4
 LIMIT = 16
 _WINDOW = 0.02
 _GROW_BELOW = 0.75

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from botocore import handlers
 
 from sqs_workers.app.building import Built, RunOptions, build, load_functions
 from sqs_workers.app.checking import check_connections
@@ -14,6 +15,13 @@ from sqs_workers.transport.lean import LeanTransport
 from tests.app.world import World
 
 HANDLER = "def handle(item): return {'event_id': item['id'], 'status': 'x'}"
+
+
+@pytest.fixture(autouse=True)
+def sessions_without_moto(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another test of this process may have imported moto, which adds its handler to every session."""
+    ours = [entry for entry in handlers.BUILTIN_HANDLERS if not type(entry[1]).__module__.startswith("moto.")]
+    monkeypatch.setattr(handlers, "BUILTIN_HANDLERS", ours)
 
 
 def say(world: World, mode: str | None) -> None:

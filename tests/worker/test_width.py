@@ -38,10 +38,10 @@ class Processor:
 def test_the_width_grows_while_processor_time_is_left_and_shrinks_when_none_is() -> None:
     processor = Processor()
     width = processor.width()
-    assert width.value == 2
+    assert width.value == 4
     assert processor.pass_time(width, 0.3) == LIMIT
     assert processor.pass_time(width, 0.8) == LIMIT
-    assert processor.pass_time(width, 0.99) == 2
+    assert processor.pass_time(width, 0.99) == 4
 
 
 def test_it_is_measured_over_a_while_and_not_at_each_answer() -> None:
@@ -50,7 +50,7 @@ def test_it_is_measured_over_a_while_and_not_at_each_answer() -> None:
     for _ in range(100):
         processor.now += 0.0001
         width.measure()
-    assert width.value == 2
+    assert width.value == 4
 
 
 def test_a_fixed_width_stays() -> None:
@@ -61,7 +61,7 @@ def test_a_fixed_width_stays() -> None:
     assert processor.pass_time(width, 1.0) == 7
 
 
-@pytest.mark.parametrize(("connections", "limit"), [(None, LIMIT), (64, LIMIT), (10, 4), (1, 2)])
+@pytest.mark.parametrize(("connections", "limit"), [(None, LIMIT), (64, LIMIT), (10, 4), (1, 4)])
 def test_a_client_with_few_connections_is_not_taken_up(connections: int | None, limit: int) -> None:
     processor = Processor()
     width = processor.width()
