@@ -103,7 +103,6 @@ def _lease(dsn_env: str, name: str) -> Any:
     from sqs_workers.sql.tables import DEFAULT_TABLES
 
     engine = engine_of(dsn_env, "--dsn-env")
-    click.get_current_context().call_on_close(engine.dispose)
     table = DEFAULT_TABLES.schedule_slots.name
     with translated(f"looking for table {table!r}"):
         there = sa.inspect(engine).has_table(table)

@@ -20,7 +20,7 @@ _FAMILIES = {
 
 
 def engine_of(variable: str, option: str) -> Any:
-    """A SQLAlchemy engine for the DSN in ``variable``, which ``option`` names.
+    """A SQLAlchemy engine for the DSN in ``variable``, which ``option`` names; closed with the command.
 
     :raises UsageError: there is none, or it is of no database that is known here.
     """
@@ -36,4 +36,6 @@ def engine_of(variable: str, option: str) -> Any:
             f"the DSN in {variable} begins with neither mysql://, postgresql:// nor sqlite://"
         )
     cls: Any = {"mysql": Mysql, "postgres": Postgres, "sqlite": Sqlite}[family]
-    return open_database(variable, cls(dsn=dsn), Path.cwd())
+    engine = open_database(variable, cls(dsn=dsn), Path.cwd())
+    click.get_current_context().call_on_close(engine.dispose)
+    return engine

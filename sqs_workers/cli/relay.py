@@ -58,6 +58,7 @@ def relay_command(
         transport=Boto3Transport(lambda: client),
         resolve_url=lambda name: url_of(client, name if "://" in name else queue_prefix + name),
     )
+    click.get_current_context().call_on_close(relay.close)
     if not drain:
         relay.run()
         return 0

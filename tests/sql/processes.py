@@ -88,14 +88,15 @@ def kill_until_done(
     """
     chance, pause = random.Random(seed), threading.Event()
     total, killed = max(left(), 1), 0
-    for _ in range(int(seconds / 0.1)):
+    for _ in range(int(seconds / 0.05)):
         remaining = left()
         if not remaining:
             break
-        if killed < kills and remaining <= total * (1 - (killed + 0.5) / kills):
+        # More than one share may have been done since the last look.
+        while killed < kills and remaining <= total * (1 - (killed + 1) / (kills + 2)):
             processes.kill(chance.randrange(len(processes)))
             killed += 1
-        pause.wait(0.1)
+        pause.wait(0.05)
     return killed
 
 
