@@ -69,7 +69,7 @@ class Slots:
     def receive_took(self, seconds: float, size: float) -> None:
         """Take a receive that brought messages at once into the averages.
 
-        :param size: bytes of a message, on the average.
+        :param size: characters of a body, on the average: about its bytes.
         """
         self._bytes = max(size, self._bytes * 0.9)
         if self._round_trip is None:
