@@ -168,9 +168,12 @@ class _Statements:
         by_id = self._table.c.id
         return list(connection.scalars(sa.select(by_id).where(condition).order_by(by_id).limit(limit)))
 
-    def _followers(self, heads: Sequence[OutboxRow], now: datetime) -> Any:
-        """Condition of rows behind ``heads`` in their groups, or ``None`` if there is no room or no group."""
-        table = self._table
+    def _followers(self, connection: sa.Connection, heads: Sequence[OutboxRow], ready: Any) -> list[int]:
+        """Rows behind ``heads`` in their groups, as many as there is room for; none behind one that must wait.
+
+        :param ready: condition of rows that may be sent now.
+        """
+        table, room = self._table, self._size - len(heads)
         groups = [
             (table.c.queue_name == row.queue_name)
             & (table.c.group_id == row.message.group_id)
@@ -178,7 +181,22 @@ class _Statements:
             for row in heads
             if row.order_key is not None
         ]
-        return self._due(now) & sa.or_(*groups) if groups and len(heads) < self._size else None
+        if not groups or room <= 0:
+            return []
+        behind = connection.execute(
+            sa.select(table.c.id, table.c.queue_name, table.c.group_id, sa.case((ready, 1), else_=0))
+            .where(table.c.state == PENDING, sa.or_(*groups))
+            .order_by(table.c.id)
+            .limit(room)
+        )
+        found: list[int] = []
+        waiting: set[tuple[str, str]] = set()
+        for id_, queue_name, group_id, is_ready in behind:
+            if is_ready and (queue_name, group_id) not in waiting:
+                found.append(id_)
+            else:
+                waiting.add((queue_name, group_id))
+        return found
 
     def _store(
         self, connection: sa.Connection, results: Mapping[int, RowResult], condition: Any = None
@@ -240,11 +258,9 @@ class LockClaims(_Statements):
             rows = self._lock_rows(connection, candidates, self._size, skip_locked=True)
             if rows or not candidates:
                 break
-        followers = self._followers(rows, now)
-        if followers is not None:
-            room = self._size - len(rows)
-            # Nobody but an operator can hold them; skipping them would break the order.
-            rows += self._lock_rows(connection, self._ids(connection, followers, room), room)
+        followers = self._followers(connection, rows, self._due(now))
+        # Whoever holds one of them is waited for: skipping it would break the order.
+        rows += self._lock_rows(connection, followers, len(followers))
         return sorted(rows, key=lambda row: row.id)
 
     def _lock_rows(
@@ -300,11 +316,9 @@ class LeaseClaims(_Statements):
         with self._engine.connect() as connection:
             heads = self._heads(connection, self._due(now) & free)
         rows = self._lease_rows(heads[: self._size], free, token, now)
-        followers = self._followers(rows, now)
-        if followers is not None:
-            with self._engine.connect() as connection:
-                ids = self._ids(connection, followers & free, self._size - len(rows))
-            rows += self._lease_rows(ids, free, token, now)
+        with self._engine.connect() as connection:
+            followers = self._followers(connection, rows, self._due(now) & free)
+        rows += self._lease_rows(followers, free, token, now)
         return sorted(rows, key=lambda row: row.id)
 
     def _lease_rows(self, ids: Sequence[int], free: Any, token: str, now: datetime) -> list[OutboxRow]:

@@ -245,6 +245,45 @@ def test_a_fifo_group_keeps_its_order_across_a_failure(
     assert order == {"a": [0, 1, 2, 3], "b": [0, 1, 2, 3]}
 
 
+@pytest.mark.parametrize("way", ["chosen", "leases"])
+def test_nothing_of_a_group_overtakes_one_that_waits_behind_its_head(
+    outbox: Outbox, make_relay: Any, clock: ManualClock, way: str, monkeypatch: Any
+) -> None:
+    if way == "leases":
+        monkeypatch.setattr("sqs_workers.sql.claims.skips_locked_rows", lambda dialect: False)
+    sqs = Sqs("jobs.fifo")
+    store(outbox, *[(FakeTask("jobs.fifo", group_id="a"), {"n": n}) for n in range(3)])
+    sqs.answers.append(refuse_entries(0, code="InvalidMessageContents", sender_fault=True, sqs=sqs))
+    sqs.answers.append(refuse_entries(0, code="InternalError", sender_fault=False, sqs=sqs))
+    relay = make_relay(sqs)
+    relay.run_once()
+    assert states(outbox) == [("refused", 0), ("pending", 1), ("pending", 0)]
+    # The first is due again, the second not yet, the third would be.
+    outbox.retry_refused()
+    assert relay.drain() == 1
+    store(outbox, *[(FakeTask("jobs.fifo", group_id="b"), {"n": n}) for n in (10, 11)])
+    assert relay.drain() == 2
+    clock.advance(5)
+    relay.drain()
+    assert [kwargs["n"] for kwargs, _ in sqs.received("jobs.fifo")] == [0, 1, 2, 10, 11]
+
+
+def test_a_packed_group_keeps_its_order_after_a_call_that_failed_as_a_whole(
+    outbox: Outbox, make_relay: Any, clock: ManualClock, monkeypatch: Any
+) -> None:
+    sqs = Sqs("jobs.fifo")
+    store(outbox, *[(FakeTask("jobs.fifo", group_id="a"), {"n": n}) for n in range(12)])
+    sqs.answers.append(failing(no_network()))
+    delays = iter(range(1, 11))
+    monkeypatch.setattr("sqs_workers.sql.dispatch.retry_delay", lambda attempts: float(next(delays)))
+    relay = make_relay(sqs, pack_groups=True)
+    relay.run_once()
+    for _ in range(12):
+        clock.advance(1)
+        relay.drain()
+    assert [kwargs["n"] for kwargs, _ in sqs.received("jobs.fifo")] == list(range(12))
+
+
 def test_a_batch_has_one_message_of_a_fifo_group_at_most(outbox: Outbox, make_relay: Any) -> None:
     sqs = Sqs("jobs.fifo")
     store(outbox, *[(FakeTask("jobs.fifo", group_id=str(n % 2)), {"n": n}) for n in range(6)])
