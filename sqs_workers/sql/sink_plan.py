@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from operator import itemgetter
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
+from typing import Any, TypeAlias
+from uuid import UUID
 
 __all__ = ["Plan"]
+
+Columns: TypeAlias = tuple[str, ...]
 
 
 class Plan:
@@ -17,87 +19,93 @@ class Plan:
     key the last is written and the others are kept in :attr:`superseded`, for the case that the last is
     refused. A row with other columns does not replace an earlier one with its key; it comes in a later step.
 
+    Different keys may be one to the table: by its collation, by rounding, by conversion. For keys of which
+    it can be foreseen, rows are written in the order of their keys, for two workers with some keys in common
+    should lock them in the same order. The others are written in the order of their arrival.
+
     :param locks: the database locks rows one by one, in the order in which they are written.
     """
 
     def __init__(self, *, unique: bool, locks: bool = True) -> None:
         self._unique = unique
         self._locks = locks
-        self._columns_of: dict[Any, tuple[str, ...]] = {}
-        self._steps: list[dict[tuple[str, ...], dict[Any, int]]] = [{}]
+        self._indexes: list[int] = []
+        self._columns: list[Columns] = []
+        self._keys: list[Any] = []
         self.superseded: dict[int, int] = {}
-        """Row that is written -> row with its key before it."""
+        """Row that is written -> row with its key before it. Filled by :meth:`groups`."""
 
-    def add(self, index: int, columns: tuple[str, ...], key: Any) -> None:
-        if not self._unique:
-            self._steps[-1].setdefault(columns, {})[index] = index
-            return
-        alike = _folded(key)
-        if self._columns_of.get(alike, columns) != columns:
-            self._steps.append({})
-            self._columns_of = {}
-        self._columns_of[alike] = columns
-        group = self._steps[-1].setdefault(columns, {})
-        if key in group:
-            self.superseded[index] = group[key]
-        group[key] = index
+    def add(self, index: int, columns: Columns, key: Any) -> None:
+        """Add a row; rows are added in the order of their arrival.
 
-    def add_all(self, indexes: Sequence[int], columns: tuple[str, ...], keys: Iterable[Any]) -> None:
-        """:meth:`add` for all rows of a plan at once, which have the same columns.
-
-        :raises TypeError: a key is a list or dict; nothing was added.
+        :raises TypeError: the key is a list or dict; nothing was added.
         """
-        if not self._unique:
-            self._steps[-1][columns] = dict(zip(indexes, indexes, strict=True))
-            return
-        of_rows = list(keys)
-        group = dict(zip(of_rows, indexes, strict=True))
-        if len(group) < len(of_rows):
-            last: dict[Any, int] = {}
-            for index, key in zip(indexes, of_rows, strict=True):
-                if key in last:
-                    self.superseded[index] = last[key]
-                last[key] = index
-        self._steps[-1][columns] = group
+        self.add_all((index,), columns, (key,))
 
-    def groups(self) -> Iterator[tuple[tuple[str, ...], Sequence[int]]]:
+    def add_all(self, indexes: Sequence[int], columns: Columns, keys: Iterable[Any]) -> None:
+        """:meth:`add` for rows which have the same columns."""
+        of_rows = list(keys)
+        if self._unique:
+            set(of_rows)
+        self._indexes += indexes
+        self._columns += [columns] * len(indexes)
+        self._keys += of_rows
+
+    def groups(self) -> list[tuple[Columns, Sequence[int]]]:
         """Columns and rows, in the order in which they have to be written."""
-        for step in self._steps:
-            for columns, rows in step.items():
-                yield columns, _in_order(rows) if self._unique and self._locks else sorted(rows.values())
+        if not self._unique:
+            alike: dict[Columns, list[int]] = {}
+            for index, columns in zip(self._indexes, self._columns, strict=True):
+                alike.setdefault(columns, []).append(index)
+            return list(alike.items())
+        foreseen = _can_be_foreseen(self._keys)
+        return [
+            (columns, _in_order(rows) if foreseen and self._locks else sorted(rows.values()))
+            for step in self._steps(foreseen)
+            for columns, rows in step.items()
+        ]
+
+    def _steps(self, foreseen: bool) -> Iterator[dict[Columns, dict[Any, int]]]:
+        """What has to be written before the next: columns -> key -> row."""
+        step: dict[Columns, dict[Any, int]] = {}
+        columns_of: dict[Any, Columns] = {}
+        several = len(set(self._columns)) > 1
+        for index, columns, key in zip(self._indexes, self._columns, self._keys, strict=True):
+            if several:
+                alike = _folded(key) if foreseen else None
+                if columns_of.get(alike, columns) != columns:
+                    yield step
+                    step, columns_of = {}, {}
+                columns_of[alike] = columns
+            group = step.setdefault(columns, {})
+            if key in group:
+                self.superseded[index] = group[key]
+            group[key] = index
+        yield step
+
+
+def _can_be_foreseen(keys: Sequence[Any]) -> bool:
+    """Whether keys can be one to a table only if :func:`_folded` has them the same.
+
+    What collations make of anything but printable ASCII differs too much: some know two emojis for one, or
+    leave out what cannot be seen.
+    """
+    types = set(map(type, keys))
+    if types == {str}:
+        text = "".join(keys)
+        return text.isascii() and text.isprintable()
+    if types == {tuple}:
+        return len(set(map(len, keys))) == 1 and all(map(_can_be_foreseen, zip(*keys, strict=True)))
+    return len(types) <= 1 and types <= {int, date, UUID}
 
 
 def _in_order(rows: Mapping[Any, int]) -> list[int]:
-    """Rows by their keys, for two workers with some keys in common should lock them in the same order.
-
-    Keys that may be one in the table's eyes stay in the order of arrival: the last wins.
-    """
-    if len(set(_folded_all(rows))) == len(rows):
-        return [rows[key] for key in _sorted(rows)]
-    groups: dict[Any, list[int]] = {}
-    for key, index in sorted(rows.items(), key=itemgetter(1)):
-        groups.setdefault(_folded(key), []).append(index)
-    return [index for key in _sorted(groups) for index in groups[key]]
-
-
-def _sorted(keys: Iterable[Any]) -> list[Any]:
-    try:
-        return sorted(keys)
-    except TypeError:
-        return sorted(keys, key=repr)
-
-
-def _folded_all(keys: Collection[Any]) -> Iterable[Any]:
-    if set(map(type, keys)) == {str} and "".join(keys).isascii():
-        return map(str.lower, map(str.rstrip, keys))
-    return map(_folded, keys)
+    """Rows by their keys; those that may be one to the table stay in the order of arrival: the last wins."""
+    return [index for _, index in sorted(zip(map(_folded, rows), rows.values(), strict=True))]
 
 
 def _folded(key: Any) -> Any:
-    """What is left of a key under a collation that cares for neither case, accents nor blanks at the end."""
+    """What is left of a key under a collation that cares for neither case nor blanks at the end."""
     if isinstance(key, str):
-        if not key.isascii():
-            plain = unicodedata.normalize("NFKD", key)
-            key = "".join(c for c in plain if not unicodedata.combining(c)).casefold()
         return key.rstrip().lower()
     return tuple(map(_folded, key)) if isinstance(key, tuple) else key

@@ -72,9 +72,10 @@ class Writing:
             if not self._place_all(waiting, plan):
                 for index in waiting:
                     self._place(index, plan)
-            before.update(plan.superseded)
             written: list[int] = []
-            for columns, indexes in plan.groups():
+            groups = plan.groups()
+            before.update(plan.superseded)
+            for columns, indexes in groups:
                 for chunk in self._chunks(columns, indexes):
                     self._send(chunk)
                 written.extend(indexes)

@@ -90,6 +90,49 @@ def test_keys_that_differ_in_case_alone_count_in_the_order_of_arrival(place: Dat
     assert found == expected
 
 
+ONE_TO_SOME_COLLATION = [
+    ("x", "X"),
+    ("x", "x "),
+    ("é", "É"),
+    ("s", "ß"),
+    ("\U0001f601", "\U0001f602"),
+    ("o", "ø"),
+    ("あ", "ア"),
+    ("ab", "a\u200bb"),
+    ("cd", "c\x01d"),
+    ("3", "٣"),
+]
+
+
+@pytest.mark.parametrize("collation", ["utf8mb4_general_ci", "utf8mb4_unicode_ci", "utf8mb4_unicode_520_ci"])
+def test_of_keys_that_are_one_to_the_collation_alone_the_last_wins(place: Database, collation: str) -> None:
+    if place.kind != "mysql":
+        pytest.skip("only MySQL has such collations without being asked")
+    with place.engine.begin() as connection:
+        connection.exec_driver_sql(
+            f"ALTER TABLE names MODIFY name VARCHAR(40) CHARACTER SET utf8mb4 COLLATE {collation}, ADD m INT"
+        )
+    sink = TableSink(place.engine, "names", keys=["name"])
+    for one, other in ONE_TO_SOME_COLLATION:
+        for first, last in ((one, other), (other, one)):
+            rows = [{"name": first, "n": 1}, {"name": last, "n": 2}]
+            for batch in (rows, [{"name": first, "n": 0, "m": 0}, *rows, {**rows[1], "m": 2}]):
+                assert sink.write(batch) == [None] * len(batch)
+                found = {name: n for name, n, *_ in stored(place, names)}
+                assert found in ({first: 2}, {last: 2}, {first: 1, last: 2}), ascii(batch)
+                with place.engine.begin() as connection:
+                    connection.execute(sa.delete(names))
+
+
+def test_of_keys_that_are_one_to_the_column_alone_the_last_wins(place: Database) -> None:
+    """A key that one sender writes as a number and another one as text."""
+    sink = TableSink(place.engine, "names", keys=["name"])
+    sink.write([{"name": "2", "n": 1}, {"name": 2, "n": 2}, {"name": 3, "n": 1}, {"name": "3", "n": 2}])
+    assert stored(place, names) == [("2", 2), ("3", 2)]
+    sink.write([{"name": Decimal("2"), "n": 3}, {"name": 3, "n": 3}, {"name": "2", "n": 4}])
+    assert stored(place, names) == [("2", 4), ("3", 3)]
+
+
 def test_five_hundred_rows_are_two_calls_of_the_driver_at_most(place: Database) -> None:
     sink = TableSink(place.engine, "parts", keys=["kind", "number"])
     sink.check()
