@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from sqs_workers.app.outlets import Entry
 from sqs_workers.exceptions import SQSError
-from sqs_workers.sql.errors import is_temporary, translate
+from sqs_workers.sql.errors import RowRefused, is_temporary, translate
 from sqs_workers.sql.sink import TableSink
+from sqs_workers.sql.sink_writing import Row, check_at_once, concerns_a_row
 
 if TYPE_CHECKING:
     from sqs_workers.app.spec_resources import AnyTableSink
@@ -55,10 +56,11 @@ class RowsToTable:
             if all(len(entry.rows) == 1 for entry in entries):
                 return self._table.write([entry.rows[0] for entry in entries])
             return self._write_whole(entries)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - what a commit raises quotes values
+            failure = translate(error, f"writing to {self.name}")
             if is_temporary(error):
-                raise SinkUnavailableError(str(translate(error, f"writing to {self.name}"))) from None
-            raise
+                raise SinkUnavailableError(str(failure)) from None
+            raise failure from None
 
     def write_in(self, connection: Any, entry: Entry) -> None:
         """Write in somebody else's transaction, which a refused row ends.
@@ -73,20 +75,39 @@ class RowsToTable:
         """One transaction; a message with a row that is refused is left out, and the others are written
         anew."""
         errors: list[BaseException | None] = [None] * len(entries)
+        deferred = True
         while True:
             chosen = [index for index, error in enumerate(errors) if error is None]
             rows = [(index, row) for index in chosen for row in entries[index].rows]
             if not rows:
                 return errors
-            with self._engine.connect() as connection, connection.begin() as transaction:
-                answers = self._table.write([row for _, row in rows], connection=connection)
-                refused = [
-                    (index, error)
-                    for (index, _), error in zip(rows, answers, strict=True)
-                    if error is not None
-                ]
-                if not refused:
-                    return errors
-                transaction.rollback()
+            try:
+                refused = self._write_all_or_tell(rows, deferred=deferred)
+            except Exception as error:
+                if not deferred or not concerns_a_row(error):
+                    raise
+                # Found at the commit, which does not say whose row it was.
+                deferred = False
+                continue
+            if not refused:
+                return errors
             for index, error in reversed(refused):
                 errors[index] = error
+
+    def _write_all_or_tell(
+        self, rows: Sequence[tuple[int, Row]], *, deferred: bool
+    ) -> list[tuple[int, RowRefused]]:
+        """Those that the table refuses; then nothing was written.
+
+        :param deferred: leave deferred constraints to the commit.
+        """
+        with self._engine.connect() as connection, connection.begin() as transaction:
+            if not deferred:
+                check_at_once(connection)
+            answers = self._table.write([row for _, row in rows], connection=connection)
+            refused = [
+                (index, error) for (index, _), error in zip(rows, answers, strict=True) if error is not None
+            ]
+            if refused:
+                transaction.rollback()
+            return refused

@@ -21,7 +21,7 @@ from sqs_workers.exceptions import ConfigurationError
 from sqs_workers.sql.connections import is_async
 from sqs_workers.sql.errors import RowRefused, is_retryable, translate, translated
 from sqs_workers.sql.sink_table import SinkOptions, SinkTable, inspect_table
-from sqs_workers.sql.sink_writing import Row, Writing, concerns_a_row
+from sqs_workers.sql.sink_writing import Care, Row, Writing, concerns_a_row
 from sqs_workers.sql.sqla import sa
 from sqs_workers.sql.wholeness import refuse_autocommit
 
@@ -120,47 +120,43 @@ class TableSink:
         :raises DatabaseError: the database failed, and nothing was written.
         """
         if connection is not None:
-            return self._translated(connection, rows, careful=True)
-        careful, attempt = False, 0
+            return self._translated(connection, rows)
+        attempts = self._new_attempts()
         while True:
-            attempt += 1
             try:
                 with self._engine.begin() as own:
-                    return self._write(own, rows, careful=careful)
+                    return self._write(own, rows, attempts.care)
             except Exception as error:  # noqa: BLE001 - what is raised instead quotes no values
-                if not careful and concerns_a_row(error):
-                    careful, attempt = True, 0
-                    continue
-                if attempt >= self._attempts or not is_retryable(error):
-                    raise translate(error, f"writing to table {self._options.name!r}") from None
+                pause = attempts.pause_after(error)
             condition = threading.Condition()
             with condition:
-                self._clock.wait(condition, _pause(attempt))
+                self._clock.wait(condition, pause)
 
     async def awrite(self, rows: Sequence[Row], *, connection: Any = None) -> list[RowRefused | None]:
         """:meth:`write` for an asynchronous engine."""
         if connection is not None:
-            answer: list[RowRefused | None] = await connection.run_sync(self._translated, rows, careful=True)
+            answer: list[RowRefused | None] = await connection.run_sync(self._translated, rows)
             return answer
         engine: AsyncEngine = self._engine
         if not is_async(self._engine):
             raise ConfigurationError(f"the sink of table {self._options.name!r} has no asynchronous engine")
-        attempt = 0
+        attempts = self._new_attempts()
         while True:
-            attempt += 1
             try:
                 async with engine.begin() as own:
-                    return await own.run_sync(self._write, rows, careful=True)
+                    return await own.run_sync(self._write, rows, attempts.care)
             except Exception as error:  # noqa: BLE001 - what is raised instead quotes no values
-                if attempt >= self._attempts or not is_retryable(error):
-                    raise translate(error, f"writing to table {self._options.name!r}") from None
-            await asyncio.sleep(_pause(attempt))
+                pause = attempts.pause_after(error)
+            await asyncio.sleep(pause)
 
-    def _translated(self, connection: Any, rows: Sequence[Row], *, careful: bool) -> list[RowRefused | None]:
+    def _new_attempts(self) -> _Attempts:
+        return _Attempts(self._attempts, f"writing to table {self._options.name!r}")
+
+    def _translated(self, connection: Any, rows: Sequence[Row]) -> list[RowRefused | None]:
         with translated(f"writing to table {self._options.name!r}"):
-            return self._write(connection, rows, careful=careful)
+            return self._write(connection, rows, Care.EACH_ROW)
 
-    def _write(self, connection: Any, rows: Sequence[Row], *, careful: bool) -> list[RowRefused | None]:
+    def _write(self, connection: Any, rows: Sequence[Row], care: Care) -> list[RowRefused | None]:
         if not isinstance(connection, sa.Connection):
             # An ORM session, or what the inbox yields.
             inner = getattr(connection, "connection", None)
@@ -176,14 +172,37 @@ class TableSink:
             self._options,
             rows,
             serialize_json=self._serialize_json,
-            careful=careful,
+            care=care,
         )
         return writing.run()
 
 
-def _pause(attempt: int) -> float:
-    """Seconds before the next attempt: short, growing, and different for each of those who collided."""
-    return random.uniform(0.005, 0.02 * 2 ** min(attempt, 5))  # noqa: S311
+class _Attempts:
+    """What comes after an attempt that failed.
+
+    :param limit: attempts while other transactions stand in the way.
+    :ivar care: of the next attempt.
+    """
+
+    def __init__(self, limit: int, what: str) -> None:
+        self._limit = limit
+        self._what = what
+        self._made = 0
+        self.care = Care.NONE
+
+    def pause_after(self, error: Exception) -> float:
+        """Seconds before the next attempt: short, growing, and different for each of those who collided.
+
+        :raises SQSError: there is no next attempt.
+        """
+        if self.care is not Care.CONSTRAINTS and concerns_a_row(error):
+            self.care = Care(self.care + 1)
+            self._made = 0
+            return 0.0
+        self._made += 1
+        if self._made >= self._limit or not is_retryable(error):
+            raise translate(error, self._what) from None
+        return random.uniform(0.005, 0.02 * 2 ** min(self._made, 5))  # noqa: S311
 
 
 def _check_options(options: SinkOptions, serialize_json: str, attempts: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from enum import IntEnum
 from operator import itemgetter
 from typing import Any
 
@@ -15,7 +16,7 @@ from sqs_workers.sql.sink_table import SinkOptions, SinkTable
 from sqs_workers.sql.sink_values import Unsuitable, convert
 from sqs_workers.sql.sqla import sa
 
-__all__ = ["Row", "Writing", "concerns_a_row"]
+__all__ = ["Care", "Row", "Writing", "check_at_once", "concerns_a_row"]
 
 Row = Mapping[str, Any]
 
@@ -34,11 +35,28 @@ def concerns_a_row(error: BaseException) -> bool:
     return isinstance(innermost, (TypeError, ValueError, OverflowError)) and not isinstance(error, SQSError)
 
 
-class Writing:
-    """One transaction of a sink.
+def check_at_once(connection: sa.Connection) -> None:
+    """Check deferred constraints after each statement of this transaction, not at its commit.
 
-    :param careful: find the rows that the table refuses; otherwise the first one raises.
+    Only PostgreSQL can.
     """
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql("SET CONSTRAINTS ALL IMMEDIATE")
+
+
+class Care(IntEnum):
+    """What a transaction does about rows that the table refuses."""
+
+    NONE = 0
+    """The first one raises."""
+    EACH_ROW = 1
+    """They are found."""
+    CONSTRAINTS = 2
+    """Those, too, that the commit would refuse. Only for a transaction of the sink's own."""
+
+
+class Writing:
+    """One transaction of a sink."""
 
     def __init__(
         self,
@@ -48,20 +66,22 @@ class Writing:
         rows: Sequence[Row],
         *,
         serialize_json: bool,
-        careful: bool,
+        care: Care,
     ) -> None:
         self._connection = connection
         self._table = table
         self._options = options
         self._rows = rows
         self._serialize_json = serialize_json
-        self._careful = careful
+        self._careful = care is not Care.NONE
         # PostgreSQL ends the whole transaction at an error, the others take back the statement alone.
-        self._savepoints = careful and table.syntax.family == "postgresql"
+        self._savepoints = self._careful and table.syntax.family == "postgresql"
         # Rows of one source name their columns in one order: looked at once.
         self._columns: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._wrong: dict[tuple[str, ...], str] = {}
         self._errors: list[RowRefused | None] = [None] * len(rows)
+        if care is Care.CONSTRAINTS:
+            check_at_once(connection)
 
     def run(self) -> list[RowRefused | None]:
         """Write all rows; ``None`` or an error for each."""

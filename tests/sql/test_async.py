@@ -174,6 +174,18 @@ async def test_a_sink_writes_through_an_async_engine(engine: AsyncEngine, place:
 
 
 @pytest.mark.asyncio
+async def test_a_row_that_the_commit_would_refuse_fails_alone(engine: AsyncEngine, place: Database) -> None:
+    with place.engine.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE parents (id int PRIMARY KEY)")
+        connection.exec_driver_sql(
+            "CREATE TABLE t (id int PRIMARY KEY, parent int REFERENCES parents DEFERRABLE INITIALLY DEFERRED)"
+        )
+    sink = TableSink(engine, "t", keys=["id"])
+    errors = await sink.awrite([{"id": 1, "parent": None}, {"id": 2, "parent": 9}])
+    assert [type(error) for error in errors] == [type(None), RowRefused]
+
+
+@pytest.mark.asyncio
 async def test_a_server_that_is_gone_is_a_temporary_error(place: Database) -> None:
     for driver in ("psycopg", "asyncpg"):
         gone = create_async_engine(

@@ -7,8 +7,12 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from sqs_workers.app.outlets import Entry
+from sqs_workers.app.spec_resources import TableSinkSpec
+from sqs_workers.app.table_sink import RowsToTable
 from sqs_workers.exceptions import ConfigurationError
-from sqs_workers.sql import RowRefused, TableSink
+from sqs_workers.sql import DatabaseError, RowRefused, TableSink
+from sqs_workers.sql.errors import DatabaseErrorKind
 from tests.sql.databases import Database
 
 
@@ -131,3 +135,65 @@ def test_a_column_that_is_left_out_takes_its_default_and_none_is_null(bare_datab
     with bare_database.engine.connect() as connection:
         found = connection.exec_driver_sql("SELECT id, n FROM filled ORDER BY id").all()
     assert [tuple(row) for row in found] == [(1, 7), (2, None), (3, 3)]
+
+
+def test_a_row_that_the_commit_would_refuse_fails_alone(bare_database: Database) -> None:
+    if bare_database.kind != "postgresql":
+        pytest.skip("only PostgreSQL can be asked before the commit")
+    run(
+        bare_database,
+        "CREATE TABLE parents (id INT PRIMARY KEY)",
+        "CREATE TABLE children (id INT PRIMARY KEY, parent INT REFERENCES parents DEFERRABLE INITIALLY DEFERRED)",
+        "INSERT INTO parents VALUES (1)",
+    )
+    sink = TableSink(bare_database.engine, "children", keys=["id"])
+    errors = sink.write([{"id": number, "parent": 9 if number == 2 else 1} for number in range(4)])
+    assert [number for number, error in enumerate(errors) if error is not None] == [2]
+    assert isinstance(errors[2], RowRefused)
+    assert count(bare_database, "children") == 3
+
+
+def test_a_message_with_a_row_that_the_commit_would_refuse_fails_alone(bare_database: Database) -> None:
+    """And where that cannot be found out, the error quotes no values."""
+    if bare_database.kind == "mysql":
+        pytest.skip("MySQL defers no constraint")
+    run(
+        bare_database,
+        "CREATE TABLE parents (id VARCHAR(9) PRIMARY KEY)",
+        "CREATE TABLE children (id INT PRIMARY KEY,"
+        " parent VARCHAR(9) REFERENCES parents(id) DEFERRABLE INITIALLY DEFERRED)",
+        "INSERT INTO parents VALUES ('a')",
+    )
+    if bare_database.kind == "sqlite":
+        sa.event.listen(bare_database.engine, "connect", lambda c, _: c.execute("PRAGMA foreign_keys=ON"))
+        bare_database.engine.dispose()
+    spec = TableSinkSpec(connector="db", table="children", keys=("id",))
+    sink = RowsToTable("children", spec, bare_database.engine)
+    entries = [
+        Entry(str(number), ({"id": number, "parent": "a"}, {"id": number + 5, "parent": parent}))
+        for number, parent in enumerate(["a", "s3cret", "a"])
+    ]
+    if bare_database.kind == "postgresql":
+        assert [type(error) for error in sink.write(entries)] == [type(None), RowRefused, type(None)]
+        assert count(bare_database, "children") == 4
+    else:
+        with pytest.raises(DatabaseError) as caught:
+            sink.write(entries)
+        assert caught.value.kind is DatabaseErrorKind.DATA
+        assert "s3cret" not in str(caught.value)
+        assert count(bare_database, "children") == 0
+
+
+def test_rows_that_need_each_other_at_the_commit_alone_are_written(bare_database: Database) -> None:
+    """Also beside a row that is refused."""
+    if bare_database.kind != "postgresql":
+        pytest.skip("only PostgreSQL defers in a way that is told")
+    run(
+        bare_database,
+        "CREATE TABLE pairs (id INT PRIMARY KEY, n SMALLINT,"
+        " other INT REFERENCES pairs DEFERRABLE INITIALLY DEFERRED)",
+    )
+    sink = TableSink(bare_database.engine, "pairs", keys=["id"])
+    rows = [{"id": 1, "other": 2}, {"id": 2, "n": 1, "other": 1}, {"id": 3, "n": 10**6, "other": 1}]
+    assert [error is None for error in sink.write(rows)] == [True, True, False]
+    assert count(bare_database, "pairs") == 2
