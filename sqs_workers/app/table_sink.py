@@ -91,8 +91,8 @@ class RowsToTable:
                 continue
             if not refused:
                 return errors
-            for index, error in reversed(refused):
-                errors[index] = error
+            for index, refusal in reversed(refused):
+                errors[index] = refusal
 
     def _write_all_or_tell(
         self, rows: Sequence[tuple[int, Row]], *, deferred: bool

@@ -122,6 +122,7 @@ def inspect_table(connection: sa.Connection, options: SinkOptions) -> SinkTable:
             f"finds no row to update: CREATE UNIQUE INDEX {options.table}_{'_'.join(options.keys)} "
             f"ON {options.name} ({keys})"
         )
+    _refuse_unfit_indexes(connection, options)
     generated = [str(column["name"]) for column in columns if _is_generated(column)]
     _refuse_generated(options, generated)
     packet = _refuse_lax_mode(connection, options, columns)
@@ -169,6 +170,54 @@ def _unique_sets(inspector: Any, options: SinkOptions) -> set[frozenset[str]]:
     return found - {frozenset()}
 
 
+def _refuse_unfit_indexes(connection: sa.Connection, options: SinkOptions) -> None:
+    """Refuse unique indexes by which the database finds no row, or that of another key."""
+    where = {"table": options.table, "schema": options.schema}
+    if connection.dialect.name == "postgresql":
+        found, why = _DEFERRABLE, "is deferrable, and ON CONFLICT takes none that is: make it NOT DEFERRABLE"
+    elif connection.dialect.name in ("mysql", "mariadb"):
+        found, why = (
+            _BY_PREFIX,
+            "compares the beginning of a value alone, and so takes other keys for the same",
+        )
+    else:
+        return
+    for index, columns in connection.execute(sa.text(found), where):
+        keys = set(columns.split(",")) == set(options.keys)
+        if (options.mode == "upsert" and keys) or options.mode == "insert_ignore":
+            raise ConfigurationError(
+                f"the unique index {index!r} of table {options.name!r} {why}. Or use mode 'insert'"
+            )
+
+
+def _refuse_without_transactions(connection: sa.Connection, options: SinkOptions) -> None:
+    """On MySQL a statement that fails leaves some of its rows in such a table, or cuts their values."""
+    where = {"table": options.table, "schema": options.schema}
+    for (engine,) in connection.execute(sa.text(_WITHOUT_TRANSACTIONS), where):
+        raise ConfigurationError(
+            f"table {options.name!r} has the storage engine {engine}, which has no transactions, so that rows "
+            f"would be written in part and others cut: ALTER TABLE {options.name} ENGINE = InnoDB"
+        )
+
+
+_DEFERRABLE = """
+SELECT c.relname, string_agg(a.attname, ',')
+FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey)
+WHERE i.indrelid = to_regclass(coalesce(quote_ident(:schema) || '.', '') || quote_ident(:table))
+AND i.indisunique AND NOT i.indimmediate GROUP BY c.relname
+"""
+_BY_PREFIX = """
+SELECT index_name, GROUP_CONCAT(column_name) FROM information_schema.statistics
+WHERE table_schema = COALESCE(:schema, DATABASE()) AND table_name = :table AND non_unique = 0
+GROUP BY index_name HAVING MAX(sub_part) IS NOT NULL
+"""
+_WITHOUT_TRANSACTIONS = """
+SELECT e.engine FROM information_schema.tables t JOIN information_schema.engines e ON e.engine = t.engine
+WHERE t.table_schema = COALESCE(:schema, DATABASE()) AND t.table_name = :table AND e.transactions = 'NO'
+"""
+
+
 def _refuse_lax_mode(connection: sa.Connection, options: SinkOptions, columns: Sequence[Any]) -> int:
     """Bytes that one statement may have."""
     if connection.dialect.name not in ("mysql", "mariadb"):
@@ -181,6 +230,7 @@ def _refuse_lax_mode(connection: sa.Connection, options: SinkOptions, columns: S
             f"sql_mode of this connection is not strict, so that values that do not fit table "
             f"{options.name!r} would be cut without an error: add STRICT_TRANS_TABLES to sql_mode"
         )
+    _refuse_without_transactions(connection, options)
     zoned = [column["name"] for column in columns if isinstance(column["type"], mysql.TIMESTAMP)]
     if zoned and abs(int(offset)) > 1:
         raise ConfigurationError(

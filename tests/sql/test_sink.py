@@ -287,6 +287,37 @@ def test_a_second_unique_index_is_refused_where_it_would_update_another_row(data
     assert isinstance(sink.write([{"person_id": "p2", "email": "a@example.org"}])[0], RowRefused)
 
 
+@pytest.mark.parametrize("mode", ["upsert", "insert_ignore", "insert"])
+@pytest.mark.parametrize("schema", [True, False])
+def test_a_unique_index_that_finds_another_row_or_none_is_refused(
+    bare_database: Database, mode: str, schema: bool
+) -> None:
+    if bare_database.kind == "sqlite":
+        pytest.skip("SQLite has no such index")
+    create, words = {
+        "postgresql": ("CREATE TABLE t (k VARCHAR(50), n INT, UNIQUE (k) DEFERRABLE)", "deferrable"),
+        "mysql": ("CREATE TABLE t (k VARCHAR(50), n INT, UNIQUE KEY u (k(3)))", "beginning"),
+    }[bare_database.kind]
+    with bare_database.engine.begin() as connection:
+        connection.exec_driver_sql(create)
+    in_schema = {"schema": bare_database.name} if schema else {}
+    sink = TableSink(bare_database.engine, "t", mode=mode, keys=["k"], **in_schema)
+    if mode == "insert":
+        assert sink.write([{"k": "abcd", "n": 1}]) == [None]
+        return
+    with pytest.raises(ConfigurationError, match=words):
+        sink.check()
+
+
+def test_a_table_without_transactions_is_refused(bare_database: Database) -> None:
+    if bare_database.kind != "mysql":
+        pytest.skip("only MySQL has such tables")
+    with bare_database.engine.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE t (k INT PRIMARY KEY, n TINYINT) ENGINE = MyISAM")
+    with pytest.raises(ConfigurationError, match=r"MyISAM.*ENGINE = InnoDB"):
+        TableSink(bare_database.engine, "t", keys=["k"]).check()
+
+
 def test_a_connection_that_would_cut_values_is_refused(place: Database) -> None:
     if place.kind != "mysql":
         pytest.skip("only MySQL has lax modes")
