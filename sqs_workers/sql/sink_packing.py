@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import date, datetime, time
+from decimal import Decimal
 from itertools import chain
 from operator import itemgetter
 from typing import Any
+from uuid import UUID
 
 from sqs_workers.sql.sink_values import PLAIN
 
@@ -24,7 +27,9 @@ WINDOW = 100
 
 _UTF8 = 4
 """Bytes of a character at most."""
-_WITHOUT_LENGTH = PLAIN - {str}
+_OTHER = 40
+"""Bytes of a number, a date or NULL in a statement of MySQL, as :attr:`Packing.max_bytes` counts them."""
+_SHORT = (PLAIN - {str}) | {float, Decimal, date, datetime, time, UUID}
 
 
 @dataclass
@@ -57,7 +62,7 @@ class Packing:
     :ivar convert: a column and its values -> values as the driver takes them. Raises an ``error``.
     :ivar error: what ``convert`` raises for a value that no column takes.
     :ivar refuse: told of a row that is left out, and of the error, or ``None`` if it is too big.
-    :ivar max_bytes: of the texts and bytes in one statement; a row with more is left out.
+    :ivar max_bytes: of the values in one statement; a row with more is left out.
     """
 
     rows: Sequence[Any]
@@ -100,7 +105,7 @@ class Packing:
         except self.error:
             # One of them: which?
             return self._singly(indexes)
-        size = _UTF8 * sum(map(_characters, by_column, types))
+        size = sum(map(_bytes_at_most, by_column, types))
         by_row = zip(*by_column, strict=True)
         if size * (MAX_ROWS // WINDOW) <= limit:
             return ((indexes, chain.from_iterable(by_row), size),)
@@ -130,16 +135,15 @@ class Packing:
                 yield (index,), values, size
 
 
-def _characters(values: Sequence[Any], types: set[type]) -> int:
-    """Characters and bytes of what is long in a column: texts and bytes."""
-    if types <= _WITHOUT_LENGTH:
-        return 0
+def _bytes_at_most(values: Sequence[Any], types: set[type]) -> int:
+    if types <= _SHORT:
+        return _OTHER * len(values)
     if types == {str}:
-        return sum(map(len, values))
-    return sum(len(value) for value in values if isinstance(value, (str, bytes)))
+        return _UTF8 * sum(map(len, values)) + _OTHER * len(values)
+    return sum(map(_bytes, values))
 
 
 def _bytes(value: Any) -> int:
     if isinstance(value, str):
-        return len(value) if value.isascii() else len(value.encode("utf-8", "replace"))
-    return len(value) if isinstance(value, bytes) else 0
+        return _OTHER + (len(value) if value.isascii() else len(value.encode("utf-8", "replace")))
+    return _OTHER + len(value) if isinstance(value, bytes) else _OTHER

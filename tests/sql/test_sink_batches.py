@@ -11,8 +11,10 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pymysql.converters import escape_item
 
 from sqs_workers.sql import RowRefused, TableSink
+from sqs_workers.sql.sink_packing import Packing
 from tests.sql.databases import Database
 
 metadata = sa.MetaData()
@@ -229,3 +231,37 @@ def test_one_statement_carries_no_more_than_some_megabytes(tmp_path: Path) -> No
     engine.dispose()
     assert max(sizes) <= 4 * 1024 * 1024
     assert len(sizes) < 12
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        2**62,
+        -(2**63),
+        None,
+        True,
+        1.7e308,
+        Decimal("-" + "9" * 45 + "." + "9" * 20),
+        "",
+        "x" * 30,
+        "'" * 30,
+        b"\0" * 30,
+    ],
+    ids=repr,
+)
+def test_a_statement_of_many_short_values_fits_into_the_packet_of_mysql(value: Any) -> None:
+    """PyMySQL writes values into the text; a packet that is too big looks like an outage."""
+    packet = 1024 * 1024
+    columns = tuple(f"c{number}" for number in range(60))
+    packing = Packing(
+        [dict.fromkeys(columns, value)] * 1200,
+        columns,
+        convert=lambda column, values: values,
+        error=ValueError,
+        refuse=lambda index, error: pytest.fail("refused"),
+        max_parameters=65_535,
+        max_bytes=(packet - 64 * 1024) // 2,
+    )
+    for chunk in packing.chunks(range(1200)):
+        text = ",".join(str(escape_item(value, "utf8mb4")) for value in chunk.parameters)
+        assert len(text.encode()) + 3 * len(chunk.rows) < packet - 32 * 1024
