@@ -14,7 +14,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sqs_workers.exceptions import PermanentError, SQSError
-from sqs_workers.sql.error_codes import MYSQL, SQLITE, SQLSTATE_CLASSES, SQLSTATES, DatabaseErrorKind
+from sqs_workers.sql.error_codes import (
+    MYSQL,
+    OTHER_SQLSTATE_CLASSES,
+    SQLITE,
+    SQLSTATE_CLASSES,
+    SQLSTATES,
+    DatabaseErrorKind,
+)
 
 __all__ = [
     "DatabaseError",
@@ -199,11 +206,23 @@ def _by_code(error: BaseException) -> DatabaseErrorKind | None:
     if code is None:
         return None
     if isinstance(code, str):
-        return SQLSTATES.get(code) or SQLSTATE_CLASSES.get(code[:2]) or DatabaseErrorKind.OTHER
+        return SQLSTATES.get(code) or _by_sqlstate_class(code[:2])
     if _driver(error) == "sqlite3":
         # The low byte is the primary result code.
         return SQLITE.get(code & 0xFF)
+    if code not in MYSQL and getattr(error, "sqlstate", None) == _SIGNAL:
+        return DatabaseErrorKind.DATA
     return MYSQL.get(code) or _by_class(error) or DatabaseErrorKind.OTHER
+
+
+# MySQL's for "unhandled user-defined exception": a trigger refuses the row with a number of its own.
+_SIGNAL = "45000"
+
+
+def _by_sqlstate_class(prefix: str) -> DatabaseErrorKind:
+    if prefix in OTHER_SQLSTATE_CLASSES:
+        return DatabaseErrorKind.OTHER
+    return SQLSTATE_CLASSES.get(prefix, DatabaseErrorKind.DATA)
 
 
 _DRIVERS = ("psycopg", "psycopg2", "psycopg_pool", "asyncpg", "pymysql", "MySQLdb", "sqlite3", "sqlalchemy")

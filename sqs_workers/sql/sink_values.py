@@ -85,7 +85,10 @@ def _for_mysql(value: Any) -> Any:
 
 def _moment(value: datetime, family: str, column_kind: str) -> Any:
     if value.tzinfo is not None and not (family == "postgresql" and column_kind == "aware"):
-        value = value.astimezone(timezone.utc).replace(tzinfo=None)
+        try:
+            value = value.astimezone(timezone.utc).replace(tzinfo=None)
+        except OverflowError:
+            raise Unsuitable("in UTC a moment in it lies before the year 1 or after 9999") from None
     return value.isoformat(" ", "microseconds") if family == "sqlite" else value
 
 

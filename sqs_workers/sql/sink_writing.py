@@ -8,13 +8,14 @@ from enum import IntEnum
 from operator import itemgetter
 from typing import Any
 
-from sqs_workers.exceptions import SQSError
+from sqs_workers.exceptions import ConfigurationError, SQSError
 from sqs_workers.sql.errors import DatabaseErrorKind, RowRefused, classify, describe
 from sqs_workers.sql.sink_packing import Chunk, Packing
 from sqs_workers.sql.sink_plan import Plan
 from sqs_workers.sql.sink_table import SinkOptions, SinkTable
 from sqs_workers.sql.sink_values import Unsuitable, convert
 from sqs_workers.sql.sqla import sa
+from sqs_workers.sql.wholeness import ended
 
 __all__ = ["Care", "Row", "Writing", "check_at_once", "concerns_a_row"]
 
@@ -23,12 +24,16 @@ Row = Mapping[str, Any]
 # PostgreSQL: one statement cannot update a row twice, as keys do that are equal in the table's eyes alone.
 _TWICE_IN_ONE_STATEMENT = "21000"
 
+# PostgreSQL: feature not supported, syntax error. Said of statements, and of values, too: NaN for an integer, a
+# path for an ltree, words for a tsvector.
+_OF_STATEMENT_OR_VALUE = ("0A000", "42601")
+
 
 def concerns_a_row(error: BaseException) -> bool:
-    """Whether the error says something against a row, not against the database or the statement."""
+    """Whether the error may say something against a row, and not against the database or the statement."""
     if classify(error) is DatabaseErrorKind.DATA:
         return True
-    if describe(error)[1] == _TWICE_IN_ONE_STATEMENT:
+    if describe(error)[1] in (_TWICE_IN_ONE_STATEMENT, *_OF_STATEMENT_OR_VALUE):
         return True
     # What drivers and Python raise for values that they cannot write.
     innermost = getattr(error, "orig", None) or error
@@ -80,6 +85,8 @@ class Writing:
         self._columns: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._wrong: dict[tuple[str, ...], str] = {}
         self._errors: list[RowRefused | None] = [None] * len(rows)
+        self._written = False
+        self._doubt: Exception | None = None
         if care is Care.CONSTRAINTS:
             check_at_once(connection)
 
@@ -103,6 +110,8 @@ class Writing:
             waiting = sorted(
                 before[index] for index in written if self._errors[index] is not None and index in before
             )
+        if self._doubt is not None and not self._written:
+            raise self._doubt
         return self._errors
 
     def _place_all(self, waiting: Sequence[int], plan: Plan) -> bool:
@@ -201,14 +210,26 @@ class Writing:
         except Exception as error:
             if not self._careful or not concerns_a_row(error):
                 raise
+            self._refuse_ended()
             if len(chunk.rows) == 1:
                 name, code = describe(error)
+                if code in _OF_STATEMENT_OR_VALUE:
+                    # Of the value, if the statement is good for another one.
+                    self._doubt = error
                 self._refuse(chunk.rows[0], f"does not take it: {name} {code}".rstrip(), code)
                 return
         else:
+            self._written = True
             return
         for half in chunk.halves():
             self._send(half)
+
+    def _refuse_ended(self) -> None:
+        if self._table.syntax.family == "sqlite" and ended(self._connection):
+            raise ConfigurationError(
+                f"a row made a trigger or constraint of table {self._options.name!r} roll back the whole "
+                "transaction, other rows and all: let it ABORT the statement, not ROLLBACK"
+            )
 
     def _refuse(self, index: int, why: str, code: str = "") -> None:
         self._errors[index] = RowRefused(f"table {self._options.name!r} {why}", code)

@@ -19,7 +19,7 @@ from sqs_workers.exceptions import ConfigurationError
 from sqs_workers.sql.errors import DatabaseError, DatabaseErrorKind, describe, is_retryable
 from sqs_workers.sql.sqla import sa
 
-__all__ = ["Watch", "refuse_autocommit"]
+__all__ = ["Watch", "ended", "refuse_autocommit"]
 
 _IDLE, _IN_ERROR = 0, 3  # of libpq's PQtransactionStatus
 _IN_TRANSACTION = 1  # of MySQL's server status
@@ -100,6 +100,11 @@ def refuse_autocommit(connection: Any) -> None:
             "together: begin a transaction first (Django: `with transaction.atomic():`), or use an engine "
             "without isolation_level='AUTOCOMMIT', or a connection without autocommit"
         )
+
+
+def ended(connection: Any) -> bool:
+    """Whether the transaction has ended, as far as the driver knows."""
+    return _state(connection).in_transaction is False
 
 
 class Watch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -68,6 +69,75 @@ def test_a_row_that_a_trigger_refuses_fails_alone(bare_database: Database) -> No
     errors = sink.write([{"id": number, "n": -1 if number == 3 else 1} for number in range(6)])
     assert [number for number, error in enumerate(errors) if error] == [3]
     assert count(bare_database, "checked") == 5
+
+
+OWN_CODES = {
+    "postgresql": (
+        "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN IF NEW.n < 0 THEN RAISE EXCEPTION 'negative' USING ERRCODE = 'UE001'; END IF; "
+        "ASSERT NEW.n < 100; RETURN NEW; END $$",
+        "CREATE TRIGGER t BEFORE INSERT ON checked FOR EACH ROW EXECUTE FUNCTION no()",
+    ),
+    "mysql": (
+        "CREATE TRIGGER t BEFORE INSERT ON checked FOR EACH ROW "
+        "IF NEW.n NOT BETWEEN 0 AND 99 THEN SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 30001; END IF",
+    ),
+}
+
+
+def test_a_row_that_a_trigger_refuses_with_a_code_of_its_own_fails_alone(bare_database: Database) -> None:
+    if bare_database.kind == "sqlite":
+        pytest.skip("a trigger of SQLite has no code of its own")
+    run(bare_database, "CREATE TABLE checked (id INT PRIMARY KEY, n INT)", *OWN_CODES[bare_database.kind])
+    sink = TableSink(bare_database.engine, "checked", keys=["id"])
+    errors = sink.write([{"id": number, "n": n} for number, n in enumerate([1, -1, 1, 100, 1])])
+    assert [isinstance(error, RowRefused) for error in errors] == [False, True, False, True, False]
+    assert count(bare_database, "checked") == 3
+
+
+def test_a_table_that_rolls_everything_back_has_nothing_reported_as_written(bare_database: Database) -> None:
+    if bare_database.kind != "sqlite":
+        pytest.skip("only a trigger of SQLite can")
+    run(
+        bare_database,
+        "CREATE TABLE checked (id INT PRIMARY KEY, n INT)",
+        "CREATE TRIGGER t BEFORE INSERT ON checked WHEN NEW.n < 0 BEGIN SELECT RAISE(ROLLBACK, 'no'); END",
+    )
+    sink = TableSink(bare_database.engine, "checked", keys=["id"])
+    with pytest.raises(ConfigurationError, match="ABORT"):
+        sink.write([{"id": number, "n": -1 if number == 5 else 1} for number in range(8)])
+    assert count(bare_database, "checked") == 0
+
+
+MOMENT = {"postgresql": "timestamp", "mysql": "DATETIME", "sqlite": "TEXT"}
+BEYOND = [
+    datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=5))),
+    datetime(9999, 12, 31, 23, 59, tzinfo=timezone(timedelta(hours=-5))),
+]
+
+
+@pytest.mark.parametrize("moment", BEYOND, ids=str)
+def test_a_moment_that_utc_does_not_have_fails_alone(bare_database: Database, moment: datetime) -> None:
+    run(bare_database, f"CREATE TABLE moments (id INT PRIMARY KEY, at {MOMENT[bare_database.kind]})")
+    sink = TableSink(bare_database.engine, "moments", keys=["id"])
+    errors = sink.write([{"id": 1, "at": datetime(2026, 1, 1)}, {"id": 2, "at": moment}])
+    assert [isinstance(error, RowRefused) for error in errors] == [False, True]
+
+
+def test_an_error_that_may_be_the_statements_is_a_rows_if_another_row_passes(bare_database: Database) -> None:
+    if bare_database.kind != "postgresql":
+        pytest.skip("only PostgreSQL has codes that are both")
+    run(bare_database, "CREATE TABLE texts (id INT PRIMARY KEY, n INT, words tsvector)")
+    sink = TableSink(bare_database.engine, "texts", keys=["id"])
+    rows: list[dict[str, Any]] = [{"id": 1, "words": "a"}, {"id": 2, "words": "'"}, {"id": 3, "words": "b"}]
+    assert [isinstance(error, RowRefused) for error in sink.write(rows)] == [False, True, False]
+    assert count(bare_database, "texts") == 2
+    with pytest.raises(DatabaseError, match="42601"):
+        sink.write([rows[1]])
+    wrong = TableSink(bare_database.engine, "texts", keys=["id"], update_expr={"n": "1 +"})
+    with pytest.raises(DatabaseError) as caught:
+        wrong.write(rows)
+    assert caught.value.kind is DatabaseErrorKind.SETUP
 
 
 def test_a_key_too_long_for_its_index_fails_alone(bare_database: Database) -> None:
