@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime, time
-from decimal import Decimal
 from itertools import chain
 from operator import itemgetter
 from typing import Any
-from uuid import UUID
 
-from sqs_workers.sql.sink_values import PLAIN
+from sqs_workers.sql.sink_values import PLAIN, SHORT
 
 __all__ = ["Chunk", "Packing"]
 
@@ -29,7 +26,6 @@ _UTF8 = 4
 """Bytes of a character at most."""
 _OTHER = 40
 """Bytes of a number, a date or NULL in a statement of MySQL, as :attr:`Packing.max_bytes` counts them."""
-_SHORT = (PLAIN - {str}) | {float, Decimal, date, datetime, time, UUID}
 
 
 @dataclass
@@ -136,7 +132,7 @@ class Packing:
 
 
 def _bytes_at_most(values: Sequence[Any], types: set[type]) -> int:
-    if types <= _SHORT:
+    if types <= SHORT:
         return _OTHER * len(values)
     if types == {str}:
         return _UTF8 * sum(map(len, values)) + _OTHER * len(values)

@@ -24,16 +24,18 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time, timezone
 from decimal import Decimal
 from enum import Enum
 from typing import Any
 from uuid import UUID
 
-__all__ = ["PLAIN", "Unsuitable", "convert"]
+__all__ = ["PLAIN", "SHORT", "Unsuitable", "can_be_written", "convert"]
 
 PLAIN = frozenset({str, int, bool, type(None)})
+SHORT = (PLAIN - {str}) | {float, Decimal, date, datetime, time, UUID}
+"""Types of values of a few dozen characters at most."""
 
 
 class Unsuitable(Exception):
@@ -60,6 +62,20 @@ def convert(value: Any, *, family: str, column_kind: str, serialize_json: bool) 
     if family == "sqlite":
         return _for_sqlite(value)
     return _for_mysql(value) if family == "mysql" else value
+
+
+def can_be_written(values: Sequence[Any]) -> bool:
+    """Whether psycopg can write all of ``values`` for sure.
+
+    If it fails at one of them within a pipeline, it logs what the server says of those before, which quotes them.
+    """
+    if not set(map(type, values)) <= SHORT | {str, bytes}:
+        return False
+    text = "".join([value for value in values if type(value) is str])
+    try:
+        return "\0" not in text and (text.isascii() or bool(text.encode()))
+    except UnicodeEncodeError:
+        return False
 
 
 def _collection(value: Any, family: str, column_kind: str, serialize_json: bool) -> Any:

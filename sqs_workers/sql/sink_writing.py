@@ -13,7 +13,7 @@ from sqs_workers.sql.errors import DatabaseErrorKind, RowRefused, classify, desc
 from sqs_workers.sql.sink_packing import Chunk, Packing
 from sqs_workers.sql.sink_plan import Plan
 from sqs_workers.sql.sink_table import SinkOptions, SinkTable
-from sqs_workers.sql.sink_values import Unsuitable, convert
+from sqs_workers.sql.sink_values import Unsuitable, can_be_written, convert
 from sqs_workers.sql.sqla import sa
 from sqs_workers.sql.wholeness import ended
 
@@ -191,7 +191,7 @@ class Writing:
         table, parameters = self._table, chunk.parameters
         rows, width = len(chunk.rows), len(chunk.columns)
         piece = table.syntax.pipelined_rows
-        alike = rows - rows % piece if piece and rows >= 2 * piece else 0
+        alike = rows - rows % piece if piece and rows >= 2 * piece and can_be_written(parameters) else 0
         if alike:
             step = piece * width
             self._connection.exec_driver_sql(

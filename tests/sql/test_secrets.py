@@ -195,3 +195,21 @@ def test_a_dsn_that_cannot_be_read_is_not_repeated(watch: Watch) -> None:
     watch.fails(lambda: create_engine(f"oracel://user:{PASSWORD}@host/db"))
     assert watch.errors == 2
     watch.check()
+
+
+@pytest.mark.parametrize("other", ["\x00", "\ud800", 1j], ids=ascii)
+def test_a_driver_logs_no_values_of_rows_beside_one_that_it_cannot_write(
+    database: Database, watch: Watch, other: object
+) -> None:
+    table = sa.Table(
+        "logged_rows",
+        sa.MetaData(),
+        sa.Column("id", sa.Integer, primary_key=True),
+        sa.Column("n", sa.Integer),
+        mysql_engine="InnoDB",
+    )
+    table.create(database.engine, checkfirst=True)
+    sink = TableSink(database.engine, "logged_rows", keys=["id"])
+    rows = [{"id": number, "n": SECRET if number == 3 else number} for number in range(100)]
+    sink.write([*rows, {"id": 100, "n": other}])
+    watch.check()
