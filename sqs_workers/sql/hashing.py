@@ -40,7 +40,9 @@ def stored_id(event_id: Any) -> str:
     :raises ConfigurationError: it is empty or not a string.
     """
     if not isinstance(event_id, str) or not event_id:
-        raise ConfigurationError(f"an event id is a string that is not empty, not {type(event_id).__name__}")
+        raise ConfigurationError(
+            f"an event id, or the key of a call, is a string that is not empty, not {type(event_id).__name__}"
+        )
     plain = len(event_id) <= MAX_ID_LENGTH and not event_id.endswith(" ") and not _UNSAFE.search(event_id)
     if plain and not event_id.startswith("sha256:"):
         return event_id

@@ -157,7 +157,8 @@ class IdempotentCall:
 
         :param key: stable for the business operation, not for the attempt: an order's id, an event's.
         :param request: compared with that of the first time, by hash; ``NO_PAYLOAD`` leaves it out.
-        :param call: gets ``key`` for the other side; its answer must fit JSON.
+        :param call: gets ``key`` for the other side; its answer must fit JSON, and from the second time on it
+            is what JSON makes of it: tuples are lists, keys are strings.
         :raises PayloadConflict: the key was used with another request; permanent.
         :raises CallInProgress: another worker makes the call.
         :raises CallRefused: the other side refused for good; permanent.
@@ -232,7 +233,12 @@ class IdempotentCall:
             yield from self._end(key_, found.owner, STARTED, None)
             raise
         faults.AFTER_CALL.reach()
-        yield from self._end(key_, found.owner, DONE, _dump(answer))
+        try:
+            stored = _dump(answer)
+        except ConfigurationError:
+            yield from self._end(key_, found.owner, STARTED, None)
+            raise
+        yield from self._end(key_, found.owner, DONE, stored)
         return answer
 
     def _unknown(self, older_than: timedelta, limit: int) -> Steps:
@@ -311,12 +317,12 @@ class IdempotentCall:
         if self._lookup is not None:
             try:
                 answer = yield Ask(self._lookup, key)
+                stored = None if answer is NOT_FOUND else _dump(answer)
             except Exception:
                 yield from self._give_up_or_wait(stored_key, mine)
                 raise
-            if answer is NOT_FOUND:
-                return NOT_FOUND
-            yield from self._end(stored_key, mine.owner, DONE, _dump(answer))
+            if stored is not None:
+                yield from self._end(stored_key, mine.owner, DONE, stored)
             return answer
         if self._repeatable and mine.attempts <= self._max_attempts:
             return NOT_FOUND

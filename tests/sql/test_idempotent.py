@@ -255,6 +255,31 @@ def test_an_answer_that_cannot_be_stored_says_so(make: Any) -> None:
         make().run("order-1", {}, lambda key: object())
 
 
+def test_an_answer_that_cannot_be_stored_leaves_the_call_in_doubt_and_free(make: Any) -> None:
+    calls: list[str] = []
+    call = make(max_attempts=2)
+    for _ in range(2):
+        with pytest.raises(ConfigurationError, match="JSON"):
+            call.run("order-1", {}, lambda key: calls.append(key) or object())
+    assert calls == ["order-1"] * 2
+    with pytest.raises(OutcomeUnknown):
+        call.run("order-1", {}, calls.append)
+
+
+def test_an_answer_of_a_lookup_that_cannot_be_stored_is_left_to_a_person(make: Any) -> None:
+    call = make(lookup=lambda key: object(), max_attempts=2)
+    with pytest.raises(TimeoutError):
+        call.run("order-1", {}, fails)
+    with pytest.raises(ConfigurationError, match="JSON"):
+        call.run("order-1", {}, fails)
+    with pytest.raises(OutcomeUnknown):
+        call.run("order-1", {}, fails)
+
+
+def fails(key: str) -> None:
+    raise TimeoutError
+
+
 @pytest.mark.parametrize("options", [{"lease": 0}, {"max_attempts": 0}], ids=repr)
 def test_options_out_of_range_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError):
