@@ -24,10 +24,12 @@ class Plan:
     should lock them in the same order. The others are written in the order of their arrival.
 
     :param locks: the database locks rows one by one, in the order in which they are written.
+    :param exact: different texts are different keys to the table.
     """
 
-    def __init__(self, *, unique: bool, locks: bool = True) -> None:
+    def __init__(self, *, unique: bool, locks: bool = True, exact: bool = False) -> None:
         self._unique = unique
+        self._exact = exact
         self._locks = locks
         self._indexes: list[int] = []
         self._columns: list[Columns] = []
@@ -58,7 +60,7 @@ class Plan:
             for index, columns in zip(self._indexes, self._columns, strict=True):
                 alike.setdefault(columns, []).append(index)
             return list(alike.items())
-        foreseen = _can_be_foreseen(self._keys)
+        foreseen = _can_be_foreseen(self._keys, self._exact)
         return [
             (columns, _in_order(rows) if foreseen and self._locks else sorted(rows.values()))
             for step in self._steps(foreseen)
@@ -84,7 +86,7 @@ class Plan:
         yield step
 
 
-def _can_be_foreseen(keys: Sequence[Any]) -> bool:
+def _can_be_foreseen(keys: Sequence[Any], exact: bool) -> bool:
     """Whether keys can be one to a table only if :func:`_folded` has them the same.
 
     What collations make of anything but printable ASCII differs too much: some know two emojis for one, or
@@ -92,10 +94,11 @@ def _can_be_foreseen(keys: Sequence[Any]) -> bool:
     """
     types = set(map(type, keys))
     if types == {str}:
-        text = "".join(keys)
+        text = "" if exact else "".join(keys)
         return text.isascii() and text.isprintable()
     if types == {tuple}:
-        return len(set(map(len, keys))) == 1 and all(map(_can_be_foreseen, zip(*keys, strict=True)))
+        alike = len(set(map(len, keys))) == 1
+        return alike and all(_can_be_foreseen(part, exact) for part in zip(*keys, strict=True))
     return len(types) <= 1 and types <= {int, date, UUID}
 
 

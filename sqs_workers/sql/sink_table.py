@@ -8,7 +8,7 @@ from typing import Any
 
 from sqs_workers.exceptions import ConfigurationError
 from sqs_workers.sql.dialects import UpsertSyntax
-from sqs_workers.sql.sqla import mysql, sa
+from sqs_workers.sql.sqla import mysql, postgresql, sa
 
 __all__ = ["SinkOptions", "SinkTable", "inspect_table"]
 
@@ -36,6 +36,7 @@ class SinkTable:
     :ivar unique: sets of columns that are unique.
     :ivar generated: columns to which the database alone gives a value.
     :ivar max_bytes: of one statement, with a margin for quoting.
+    :ivar exact: different texts in the columns of the keys are different keys.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class SinkTable:
         unique: Iterable[frozenset[str]],
         generated: Iterable[str],
         max_bytes: int,
+        exact: bool,
     ) -> None:
         self._options = options
         self._table = sa.Table(options.table, sa.MetaData(), schema=options.schema)
@@ -56,6 +58,7 @@ class SinkTable:
         self.unique = tuple(unique)
         self.generated = frozenset(generated)
         self.max_bytes = max_bytes
+        self.exact = exact
 
     def statement(self, columns: tuple[str, ...], rows: int) -> str:
         """Text of the statement that writes ``rows`` rows of ``columns``."""
@@ -129,7 +132,10 @@ def inspect_table(connection: sa.Connection, options: SinkOptions) -> SinkTable:
     kinds = {str(column["name"]): _kind(column["type"]) for column in columns}
     # Quoting doubles a byte at worst.
     max_bytes = (packet - 64 * 1024) // 2
-    return SinkTable(options, UpsertSyntax(connection.dialect), kinds, unique, generated, max_bytes)
+    exact = connection.dialect.name == "postgresql" and all(
+        _is_exact(column["type"]) for column in columns if column["name"] in options.keys
+    )
+    return SinkTable(options, UpsertSyntax(connection.dialect), kinds, unique, generated, max_bytes, exact)
 
 
 def _is_generated(column: Any) -> bool:
@@ -239,6 +245,13 @@ def _refuse_lax_mode(connection: sa.Connection, options: SinkOptions, columns: S
             "(connect_args={'init_command': \"SET time_zone = '+00:00'\"}), or use DATETIME"
         )
     return int(packet)
+
+
+def _is_exact(type_: Any) -> bool:
+    """Whether PostgreSQL compares texts byte by byte, as it does unless a column asks for something else."""
+    base = getattr(type_, "data_type", type_)
+    named = getattr(type_, "collation", None) or getattr(base, "collation", None)
+    return named is None and not isinstance(base, postgresql.CITEXT)
 
 
 def _kind(type_: Any) -> str:

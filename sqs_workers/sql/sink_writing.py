@@ -95,7 +95,11 @@ class Writing:
         before: dict[int, int] = {}
         waiting: Sequence[int] = range(len(self._rows))
         while waiting:
-            plan = Plan(unique=self._options.mode == "upsert", locks=self._table.syntax.family != "sqlite")
+            plan = Plan(
+                unique=self._options.mode == "upsert",
+                locks=self._table.syntax.family != "sqlite",
+                exact=self._table.exact,
+            )
             if not self._place_all(waiting, plan):
                 for index in waiting:
                     self._place(index, plan)
@@ -117,6 +121,8 @@ class Writing:
     def _place_all(self, waiting: Sequence[int], plan: Plan) -> bool:
         """Put all rows into the plan, if they have the same columns and nothing is wrong with any of them."""
         rows, keys = [self._rows[index] for index in waiting], self._options.keys
+        if not all(issubclass(type_, Mapping) for type_ in set(map(type, rows))):
+            return False
         columns, *others = {self._in_order(names) for names in set(map(tuple, rows))}
         if others or not columns or self._wrong[columns] or not set(keys) <= set(columns):
             return False
@@ -138,7 +144,11 @@ class Writing:
         return columns
 
     def _place(self, index: int, plan: Plan) -> None:
-        row, keys = self._rows[index], self._options.keys
+        row: Any = self._rows[index]
+        keys = self._options.keys
+        if not isinstance(row, Mapping):
+            self._refuse(index, f"takes a row as a mapping of columns, not as {type(row).__name__}")
+            return
         names = tuple(row)
         columns = self._in_order(names)
         key = tuple([row.get(name) for name in keys])

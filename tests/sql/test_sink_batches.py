@@ -126,6 +126,39 @@ def test_of_keys_that_are_one_to_the_collation_alone_the_last_wins(place: Databa
                     connection.execute(sa.delete(names))
 
 
+def test_rows_of_keys_that_a_collation_of_postgresql_has_the_same_count_in_the_order_of_arrival(
+    place: Database,
+) -> None:
+    if place.kind != "postgresql":
+        pytest.skip("about PostgreSQL")
+    with place.engine.begin() as connection:
+        connection.exec_driver_sql(
+            "CREATE COLLATION lax (provider = icu, locale = 'und-u-ks-level1', deterministic = false)"
+        )
+        connection.exec_driver_sql("ALTER TABLE names ALTER name TYPE TEXT COLLATE lax")
+    sink = TableSink(place.engine, "names", keys=["name"])
+    assert sink.write([{"name": "é", "n": 1}, {"name": "É", "n": 2}, {"name": "e", "n": 3}]) == [None] * 3
+    assert [n for _, n in stored(place, names)] == [3]
+
+
+def test_sinks_on_postgresql_lock_rows_of_any_text_in_one_order(place: Database) -> None:
+    if place.kind != "postgresql":
+        pytest.skip("elsewhere a deadlock is noticed at once")
+    words = ["ключ", "é", "日本", "a"]
+    sink = TableSink(place.engine, "names", keys=["name"])
+    orders: list[list[str]] = []
+    sa.event.listen(place.engine, "before_cursor_execute", lambda *told: orders.append(list(told[3])))
+    for order in (words, words[::-1]):
+        sink.write([{"n": 1, "name": word} for word in order])
+    assert orders[-1] == orders[-2]
+
+
+@pytest.mark.parametrize("bad", [None, 5, "ab", [1]], ids=repr)
+def test_what_is_no_row_fails_alone(place: Database, bad: Any) -> None:
+    errors = TableSink(place.engine, "names", keys=["name"]).write([{"name": "a", "n": 1}, bad])
+    assert [isinstance(error, RowRefused) for error in errors] == [False, True]
+
+
 def test_of_keys_that_are_one_to_the_column_alone_the_last_wins(place: Database) -> None:
     """A key that one sender writes as a number and another one as text."""
     sink = TableSink(place.engine, "names", keys=["name"])
