@@ -95,6 +95,9 @@ class ListenWaker:
     def wait(self, timeout: float) -> bool:
         if self._connection is None:
             self._listen()
+            if self._connection is not None:
+                # What was announced until now has not been heard.
+                return True
         try:
             return self._wait_for_notification(timeout)
         except Exception as error:

@@ -163,6 +163,26 @@ def test_a_relay_that_cannot_listen_leaves_no_connection_open(place: Database) -
         waker.close()
 
 
+def test_what_was_announced_while_nobody_listened_is_looked_for(place: Database) -> None:
+    if place.kind != "postgresql":
+        pytest.skip("only PostgreSQL notifies")
+    refusals = [ConnectionResetError()]
+
+    def lose_once(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if statement.startswith("LISTEN") and refusals:
+            raise refusals.pop()
+
+    sa.event.listen(place.engine, "before_cursor_execute", lose_once)
+    waker = ListenWaker(place.engine, "jobs")
+    try:
+        with place.engine.begin() as connection:
+            connection.exec_driver_sql("NOTIFY jobs")
+        assert waker.wait(0)
+        assert not waker.wait(0)
+    finally:
+        waker.close()
+
+
 def test_a_purge_beside_working_consumers_has_no_event_processed_twice(place: Database) -> None:
     clock = SteppableClock()
     inbox = Inbox(place.engine, consumer="billing", attempts=20, clock=clock)
