@@ -153,10 +153,11 @@ def test_a_relay_that_cannot_listen_leaves_no_connection_open(place: Database) -
         if statement.startswith("LISTEN"):
             raise ConnectionResetError
 
-    sa.event.listen(place.engine, "connect", lambda connection, _record: opened.append(connection))
-    sa.event.listen(place.engine, "before_cursor_execute", lose)
-    place.engine.dispose()
-    waker = ListenWaker(place.engine, "jobs")
+    # Not the engine that other tests use, too.
+    engine = place.make_engine()
+    sa.event.listen(engine, "connect", lambda connection, _record: opened.append(connection))
+    sa.event.listen(engine, "before_cursor_execute", lose)
+    waker = ListenWaker(engine, "jobs")
     try:
         assert [connection.closed for connection in opened] == [True]
     finally:
@@ -172,8 +173,9 @@ def test_what_was_announced_while_nobody_listened_is_looked_for(place: Database)
         if statement.startswith("LISTEN") and refusals:
             raise refusals.pop()
 
-    sa.event.listen(place.engine, "before_cursor_execute", lose_once)
-    waker = ListenWaker(place.engine, "jobs")
+    engine = place.make_engine()
+    sa.event.listen(engine, "before_cursor_execute", lose_once)
+    waker = ListenWaker(engine, "jobs")
     try:
         with place.engine.begin() as connection:
             connection.exec_driver_sql("NOTIFY jobs")
