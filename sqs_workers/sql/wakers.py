@@ -76,7 +76,8 @@ class ListenWaker:
         self._connection: sa.Connection | None = None
         self._listen()
 
-    def _listen(self) -> None:
+    def _listen(self) -> bool:
+        """Whether it listens now."""
         try:
             # Beside the pool: one that is small would have nothing left for the relay's work.
             connection = open_beside_pool(self._engine, "AUTOCOMMIT")
@@ -89,15 +90,14 @@ class ListenWaker:
         except Exception as error:
             if not is_temporary(error):
                 raise
-            return
+            return False
         self._connection = connection
+        return True
 
     def wait(self, timeout: float) -> bool:
-        if self._connection is None:
-            self._listen()
-            if self._connection is not None:
-                # What was announced until now has not been heard.
-                return True
+        if self._connection is None and self._listen():
+            # What was announced until now has not been heard.
+            return True
         try:
             return self._wait_for_notification(timeout)
         except Exception as error:
