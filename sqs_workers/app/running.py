@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sqs_workers.app.logs import error_fields
+from sqs_workers.worker.forks import in_forked_child, not_in_forked_child, restore_handler
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -69,6 +70,12 @@ class AppRun:
         ]
         self._running = len(threads)
         before = self._install() if handle_signals else {}
+
+        def put_back() -> None:
+            for number, handler in before.items():
+                restore_handler(number, handler)
+
+        in_forked_child(put_back)
         try:
             for thread in threads:
                 thread.start()
@@ -76,8 +83,8 @@ class AppRun:
             for thread in threads:
                 thread.join()
         finally:
-            for number, handler in before.items():
-                signal.signal(number, signal.SIG_DFL if handler is None else handler)
+            not_in_forked_child(put_back)
+            put_back()
         return self._exit_code()
 
     def _install(self) -> dict[int, Any]:

@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
+from sqs_workers.worker.forks import in_forked_child, not_in_forked_child, restore_handler
+
 if TYPE_CHECKING:
     from sqs_workers.worker import Worker, WorkerResult
 
@@ -98,7 +100,12 @@ class _StopOnTerminate:
             except (NotImplementedError, RuntimeError, ValueError):
                 return
             self._installed = True
+            in_forked_child(self._forked)
+
+    def _forked(self) -> None:
+        restore_handler(signal.SIGTERM, signal.SIG_DFL)
 
     def __exit__(self, *exc_info: object) -> None:
         if self._installed:
+            not_in_forked_child(self._forked)
             self._loop.remove_signal_handler(signal.SIGTERM)

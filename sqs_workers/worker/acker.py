@@ -43,7 +43,6 @@ MAX_LINGER = 0.12
 _WORTH_WAITING = 0.06
 _RETRY_FIRST = 0.2
 _RETRY_MAX = 5.0
-
 _DENIED_ATTEMPTS = 3
 
 
@@ -52,7 +51,6 @@ class Acker:
 
     :param on_settled: called for each message when SQS took its settlement, or refused it to the end.
     :param on_less: called, without a lock, when the backlog has become smaller, with what it was.
-    :param threads: requests under way at once.
     """
 
     def __init__(
@@ -202,7 +200,9 @@ class Acker:
     def _wake(self) -> None:
         if self._waiting:
             self._condition.notify()
-        elif len(self._threads) < self.width.value and not self._closed:
+            return
+        self.width.measure()  # Here, too: while all of them hang, none comes back to it.
+        if len(self._threads) < self.width.value and not self._closed:
             thread = threading.Thread(target=self._run, name=f"sqs-acker-{len(self._threads)}", daemon=True)
             if start_thread(thread, others=len(self._threads)):
                 self._threads.append(thread)
@@ -227,7 +227,7 @@ class Acker:
 
     def _next(self) -> tuple[Lane, list[Held]] | None:
         while True:
-            if len(self._threads) - self._waiting > self.width.value:
+            if len(self._threads) - self._waiting > self.width.value and not self._closed:
                 # Those that are busy take what there is.
                 self._wait(None)
                 continue
@@ -244,8 +244,9 @@ class Acker:
                     batch = [entries.popleft() for _ in range(min(len(entries), MAX_BATCH_ENTRIES))]
                     if entries:
                         lane.due = now + self._linger(lane, True)
-                        if len(entries) >= MAX_BATCH_ENTRIES or self._waiting:
-                            self._wake()
+                    if any(other.entries for other in self._lanes.values()):
+                        # This thread may be the one that was woken for them, too, and its request may hang.
+                        self._wake()
                     return lane, batch
                 wake_at = lane.due if wake_at is None else min(wake_at, lane.due)
             if self._closed:

@@ -140,6 +140,13 @@ class Engine:
         first = not state.receives
         return (first or self.may_add(state)) and self.slots.ask(state, self.acker.backlog, first=first) > 0
 
+    def openings(self, state: SourceState) -> int:
+        """Rises whenever this worker may have made a message receivable that was not so before.
+
+        A message that was given back; on a FIFO queue, the next of its group, too, when one has left the queue.
+        """
+        return self.acker.made_visible + (state.counts.settled if state.source.fifo else 0)
+
     def admit(self, state: SourceState, messages: Sequence[Message], reserved: int) -> bool:
         """Take in what a receive brought; ``False`` if the engine is gone: the caller must give it back."""
         taken: list[Held] = []

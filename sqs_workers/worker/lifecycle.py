@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqs_workers.outcome import Unrun
 from sqs_workers.worker.executors import STOP_SHARE, JobInterrupted
+from sqs_workers.worker.forks import in_forked_child, not_in_forked_child, restore_handler
 from sqs_workers.worker.releases import POLL_GRACE
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ _JOIN = 1.0
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
-_running: set[Control] = set()
+_running: list[Control] = []
 
 
 def running_controls() -> list[Control]:
@@ -54,7 +55,7 @@ class Control:
 
     def __init__(self, engine: Engine, *, handle_signals: bool) -> None:
         self._engine = engine
-        self._enabled = handle_signals and threading.current_thread() is threading.main_thread()
+        self.handles_signals = handle_signals and threading.current_thread() is threading.main_thread()
         self._handlers: dict[int, Any] = {}
         self._wakeup_fd = -1
         self._signalled = False
@@ -65,21 +66,21 @@ class Control:
 
     def __enter__(self) -> Control:
         self._thread.start()
-        if self._enabled:
+        if self.handles_signals:
             self._wakeup_fd = signal.set_wakeup_fd(self._write.fileno(), warn_on_full_buffer=False)
             for number in _SIGNALS:
                 self._handlers[number] = signal.signal(number, self._in_main_thread)
             self._engine.executors.interrupt = self._interrupt_main_thread
-        _running.add(self)
+        _running.append(self)
+        in_forked_child(self._forked)
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        _running.discard(self)
+        not_in_forked_child(self._forked)
+        self._leave()
         self._engine.executors.interrupt = None
-        if self._enabled:
-            for number, handler in self._handlers.items():
-                # None: installed by something other than Python; there is no way to put it back.
-                signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        if self.handles_signals:
+            self._restore_handlers()
             try:
                 signal.set_wakeup_fd(self._wakeup_fd, warn_on_full_buffer=False)
             except (OSError, ValueError):
@@ -88,6 +89,18 @@ class Control:
         self._write.close()
         self._thread.join(_JOIN)
         self._read.close()
+
+    def _leave(self) -> None:
+        with contextlib.suppress(ValueError):
+            _running.remove(self)
+
+    def _restore_handlers(self) -> None:
+        for number, handler in self._handlers.items():
+            restore_handler(number, handler)
+
+    def _forked(self) -> None:
+        self._leave()
+        self._restore_handlers()
 
     def stop(self, reason: str) -> None:
         """Ask for a stop, from anywhere; takes no lock."""
@@ -138,8 +151,17 @@ class Control:
             self._signalled = True
             if engine.stop_reason is None:
                 engine.stop_reason = signal.Signals(number).name
+            # The signals of a worker in whose job this one runs come here alone.
+            for other in _around(self):
+                other.stop(signal.Signals(number).name)
         else:
             engine.stop_now = True
+            for other in _around(self):
+                other.skip_waiting()
+
+
+def _around(control: Control) -> list[Control]:
+    return [other for other in running_controls() if other is not control and other.handles_signals]
 
 
 class Stop:

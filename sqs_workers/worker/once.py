@@ -98,5 +98,5 @@ class _Collect:
         if not isinstance(outcome, (Unrun, Postponed)):
             self.result.update_with_message(held.message, isinstance(outcome, Succeeded))
 
-    def polled_empty(self, state: SourceState) -> None:
+    def polled_empty(self, state: SourceState, openings: int) -> None:
         """Nothing to do: the caller sees the empty result."""

@@ -145,7 +145,7 @@ class Poller:
             count = self._wait_for_room(first)
             if not count:
                 return
-            asked_at, made_visible = engine.clock.monotonic(), engine.acker.made_visible
+            asked_at, openings = engine.clock.monotonic(), engine.openings(state)
             wait_seconds = self._wait_seconds() if first else 0
             try:
                 messages = engine.transport.receive(state.url, state.options(count, wait_seconds))
@@ -159,8 +159,8 @@ class Poller:
             error_delay = 0.0
             took = engine.clock.monotonic() - asked_at
             self._take_in(messages, count, took, first=first)
-            if first and not messages and made_visible == engine.acker.made_visible:
-                engine.watch.polled_empty(state)
+            if first and not messages:
+                engine.watch.polled_empty(state, openings)
             if messages:
                 empty_delay = 0.0
             elif first and took < _AT_ONCE:
@@ -179,14 +179,14 @@ class Poller:
             state.counts.polls += 1
             # One message of the ten asked for: no sign that more wait, and no reason for further requests.
             state.answered(more=len(messages) > 1 or len(messages) == count)
-            if messages and took < 1:
-                engine.slots.receive_took(
-                    took, sum(len(message.body) for message in messages) / len(messages)
-                )
+            if messages:
+                engine.slots.received(messages)
+                if took < 1:
+                    engine.slots.receive_took(took)
             engine.width.measure()
         self._good = True
         if messages:
-            state.empty = False
+            state.empty = None
             if not engine.admit(state, messages, count):
                 give_back(engine, state, messages)
             self._start_another()

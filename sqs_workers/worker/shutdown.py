@@ -31,8 +31,8 @@ class Watch(Protocol):
         """A job has ended."""
         ...
 
-    def polled_empty(self, state: SourceState) -> None:
-        """A long poll brought nothing."""
+    def polled_empty(self, state: SourceState, openings: int) -> None:
+        """A long poll brought nothing; ``openings`` is what :meth:`Engine.openings` said before it."""
         ...
 
 
@@ -60,17 +60,22 @@ class ShutdownWatch:
         result.update_with_message(held.message, isinstance(outcome, Succeeded))
         self._feed(result)
 
-    def polled_empty(self, state: SourceState) -> None:
+    def polled_empty(self, state: SourceState, openings: int) -> None:
         """A long poll brought nothing. A worker is idle if its queues are empty and nothing is in hand.
 
         What is not settled yet is in hand, too: a failed message may be about to become visible again.
         """
-        state.empty = True
         if self._policy is None:
             return
-        with self._engine.lock:
-            idle = all(other.empty and not other.in_hand for other in self._engine.sources)
-            idle = idle and not self._engine.slots.running and not self._engine.acker.backlog
+        engine = self._engine
+        with engine.lock:
+            # A receive beside the long poll may have been given what this one was not.
+            state.empty = None if state.receives else openings
+            idle = not engine.slots.running and not engine.acker.backlog
+            # Asked last: what has left the backlog meanwhile shows in it.
+            idle = idle and all(
+                other.empty == engine.openings(other) and not other.in_hand for other in engine.sources
+            )
         if idle:
             self._feed(BatchProcessingResult(state.name))
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from sqs_workers.limits import MAX_BATCH_ENTRIES
 
 if TYPE_CHECKING:
+    from sqs_workers.messages import Message
     from sqs_workers.worker.source import SourceState
     from sqs_workers.worker.width import Width
 
@@ -50,6 +51,7 @@ class Slots:
         """Whether jobs are so short that waking a thread for one costs more than the job."""
         self._round_trip: float | None = None
         self._bytes = 0.0
+        self._turn = 0.0
         self.prefetch = prefetch or 0
 
     # -- measuring
@@ -66,12 +68,13 @@ class Slots:
         if self._fixed_prefetch is None:
             self.prefetch = self._measured_prefetch()
 
-    def receive_took(self, seconds: float, size: float) -> None:
-        """Take a receive that brought messages at once into the averages.
-
-        :param size: characters of a body, on the average: about its bytes.
-        """
+    def received(self, messages: Sequence[Message]) -> None:
+        """Take the size of what a receive brought into the average: characters of the bodies, about their bytes."""
+        size = sum(len(message.body) for message in messages) / len(messages)
         self._bytes = max(size, self._bytes * 0.9)
+
+    def receive_took(self, seconds: float) -> None:
+        """Take a receive that brought messages at once into the average."""
         if self._round_trip is None:
             self._round_trip = seconds
         else:
@@ -141,7 +144,11 @@ class Slots:
     # -- handing out
 
     def next_source(self) -> SourceState | None:
-        """Which queue's message gets the next free slot: the one furthest below its share."""
+        """Which queue's message gets the next free slot; that counts as its turn.
+
+        The queue with the fewest jobs by its weight. Where slots are fewer than queues, that says nothing: of
+        those that are level, they take turns, by weight, too.
+        """
         if self.running >= self.concurrency:
             return None
         best: SourceState | None = None
@@ -153,8 +160,12 @@ class Slots:
             if circuit is not None and circuit.limit is not None and state.running >= circuit.limit:
                 continue
             load = state.running / state.source.weight
-            if best is None or load < lowest:
+            if best is None or load < lowest or (load == lowest and state.turn < best.turn):
                 best, lowest = state, load
+        if best is not None:
+            # Not behind the last turn: a queue that had nothing to run has saved nothing up.
+            self._turn = max(self._turn, best.turn)
+            best.turn = self._turn + 1 / best.source.weight
         return best
 
 

@@ -101,6 +101,8 @@ class SourceState:
         self.plain = not source.fifo and source.batch is None and self.circuit is None
         """Whether successes may be settled a moment later, several at once: nothing waits for one of them."""
         self.running = 0
+        self.turn = 0.0
+        """When its next turn is among queues that share the slots, counted in turns of a queue of weight 1."""
         self.reserved = 0
         self.receives = 0
         self.parked = 0
@@ -110,7 +112,8 @@ class SourceState:
         """Whether the last answer was a sign that more messages wait."""
         self.useful_receives = 1
         """Receives that may be under way at once, by the answers of late: one more for each good one."""
-        self.empty = False
+        self.empty: int | None = None
+        """What :meth:`Engine.openings` said before the last receive, if that brought nothing and was alone."""
         self.ready = False
         self.batch_wait = 0.0 if source.batch is None else source.batch.wait_seconds
         self.batch_due: float | None = None
