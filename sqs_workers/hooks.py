@@ -6,6 +6,7 @@ A hook gets one frozen dataclass. A hook that raises is logged and never breaks 
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -264,9 +265,13 @@ class HookRegistry:
         for hook in self._by_type.get(type(event), ()):
             try:
                 hook(event)
-            except KeyboardInterrupt:
-                raise
-            except BaseException:
+            except BaseException as error:
+                # Ctrl-C comes to the main thread alone. Elsewhere it is a hook's own doing, like any other.
+                if (
+                    isinstance(error, KeyboardInterrupt)
+                    and threading.current_thread() is threading.main_thread()
+                ):
+                    raise
                 logger.exception(
                     "Hook %r failed on %s",
                     hook,

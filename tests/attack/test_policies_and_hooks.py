@@ -10,7 +10,14 @@ import pytest
 
 from sqs_workers.backoff_policies import ConstantBackoff
 from sqs_workers.exceptions import PermanentError
-from sqs_workers.hooks import Event, JobStarted, JobSucceeded, MessageReleased, MessageSettled
+from sqs_workers.hooks import (
+    Event,
+    JobStarted,
+    JobSucceeded,
+    MessageReceived,
+    MessageReleased,
+    MessageSettled,
+)
 from sqs_workers.messages import Message
 from sqs_workers.outcome import ChangeVisibility, Failed, Outcome, Rejected
 from tests.worker.kit import PATIENCE, Bench, Handler, IdleStop, manual
@@ -118,6 +125,25 @@ def test_a_hook_that_raises_system_exit_costs_no_message(event: type[Event], exe
     result = bench.worker(
         bench.source(handler, wait_seconds=0), executor=executor, shutdown_policy=IdleStop()
     ).run()
+    assert sorted(handler.bodies) == list("abcdef")
+    assert (result.abandoned, bench.counts()) == ((), (0, 0))
+
+
+@pytest.mark.parametrize("event", [MessageReceived, JobStarted, JobSucceeded, MessageSettled])
+def test_a_hook_that_raises_keyboard_interrupt_in_a_thread_costs_no_message(event: type[Event]) -> None:
+    bench = Bench()
+    bench.queue(VisibilityTimeout="1000")
+    bench.send(*"abcdef")
+    once = iter([KeyboardInterrupt])
+
+    def hook(event: Event) -> None:
+        for error in once:
+            raise error
+
+    bench.hooks.add(event, hook)
+    handler = Handler()
+    source = bench.source(handler, wait_seconds=0)
+    result = bench.worker(source, executor="threads", shutdown_policy=IdleStop(), shutdown_timeout=5.0).run()
     assert sorted(handler.bodies) == list("abcdef")
     assert (result.abandoned, bench.counts()) == ((), (0, 0))
 
