@@ -7,10 +7,11 @@ import signal
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sqs_workers.app.logs import error_fields
-from sqs_workers.worker.forks import in_forked_child, not_in_forked_child, restore_handler
+from sqs_workers.worker.forks import in_forked_child, not_in_forked_child, restore_handlers
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -70,11 +71,7 @@ class AppRun:
         ]
         self._running = len(threads)
         before = self._install() if handle_signals else {}
-
-        def put_back() -> None:
-            for number, handler in before.items():
-                restore_handler(number, handler)
-
+        put_back = partial(restore_handlers, before)
         in_forked_child(put_back)
         try:
             for thread in threads:

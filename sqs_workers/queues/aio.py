@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from sqs_workers.worker.forks import in_forked_child, not_in_forked_child, restore_handler
+from sqs_workers.worker.forks import in_forked_child, not_in_forked_child, restore_handlers
 
 if TYPE_CHECKING:
     from sqs_workers.worker import Worker, WorkerResult
@@ -103,7 +103,7 @@ class _StopOnTerminate:
             in_forked_child(self._forked)
 
     def _forked(self) -> None:
-        restore_handler(signal.SIGTERM, signal.SIG_DFL)
+        restore_handlers({signal.SIGTERM: signal.SIG_DFL})
 
     def __exit__(self, *exc_info: object) -> None:
         if self._installed:

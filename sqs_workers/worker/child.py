@@ -9,8 +9,10 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
+from sqs_workers.worker.forks import in_forked_child, restore_handlers
 from sqs_workers.worker.lifecycle import running_controls
 from sqs_workers.worker.result import EXIT_CLEAN
 
@@ -36,9 +38,9 @@ def main() -> None:
     order = json.loads(next(lines))
     sys.path[:] = order["path"]
     # Until a worker runs, which has handlers of its own: a stop at this moment is no death.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _end)
+    numbers = [one for one in (signal.SIGTERM, signal.SIGINT) if signal.getsignal(one) is not signal.SIG_IGN]
+    before: dict[int, Any] = {number: signal.signal(number, _end) for number in numbers}
+    in_forked_child(partial(restore_handlers, before))
     threading.Thread(target=_listen, args=(lines,), name="sqs-parent", daemon=True).start()
     try:
         code = call(order["target"], order["kwargs"])

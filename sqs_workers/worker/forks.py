@@ -9,9 +9,9 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-__all__ = ["in_forked_child", "not_in_forked_child", "restore_handler"]
+__all__ = ["in_forked_child", "not_in_forked_child", "restore_handlers"]
 
 _undo: list[Callable[[], object]] = []
 
@@ -28,10 +28,11 @@ def not_in_forked_child(undo: Callable[[], object]) -> None:
         _undo.remove(undo)
 
 
-def restore_handler(number: int, handler: signal._HANDLER) -> None:
-    """Put back what handled a signal before: what ``signal.signal`` or ``signal.getsignal`` returned."""
-    # None: installed by something other than Python; there is no way to put it back.
-    signal.signal(number, signal.SIG_DFL if handler is None else handler)
+def restore_handlers(before: Mapping[int, signal._HANDLER]) -> None:
+    """Put back what handled signals before, by number, as ``signal.signal`` returned it."""
+    for number, handler in before.items():
+        # None: installed by something other than Python; there is no way to put it back.
+        signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
 def _forked() -> None:

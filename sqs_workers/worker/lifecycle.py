@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqs_workers.outcome import Unrun
 from sqs_workers.worker.executors import STOP_SHARE, JobInterrupted
-from sqs_workers.worker.forks import in_forked_child, not_in_forked_child, restore_handler
+from sqs_workers.worker.forks import in_forked_child, not_in_forked_child, restore_handlers
 from sqs_workers.worker.releases import POLL_GRACE
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Control:
         self._leave()
         self._engine.executors.interrupt = None
         if self.handles_signals:
-            self._restore_handlers()
+            restore_handlers(self._handlers)
             try:
                 signal.set_wakeup_fd(self._wakeup_fd, warn_on_full_buffer=False)
             except (OSError, ValueError):
@@ -94,13 +94,9 @@ class Control:
         with contextlib.suppress(ValueError):
             _running.remove(self)
 
-    def _restore_handlers(self) -> None:
-        for number, handler in self._handlers.items():
-            restore_handler(number, handler)
-
     def _forked(self) -> None:
         self._leave()
-        self._restore_handlers()
+        restore_handlers(self._handlers)
 
     def stop(self, reason: str) -> None:
         """Ask for a stop, from anywhere; takes no lock."""

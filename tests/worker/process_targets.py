@@ -34,6 +34,38 @@ def work(directory: str) -> WorkerResult:
     return result
 
 
+def fork_in_a_job(directory: str) -> WorkerResult:
+    """A worker whose job ends a process of its own with SIGTERM, as ``multiprocessing`` does."""
+    bench = Bench()
+    bench.queue()
+    bench.send("a")
+
+    def fork(message: object) -> None:
+        tell(directory, f"signal-{fork_and_terminate():d}")
+
+    return bench.worker(bench.source(Handler(fork)), handle_signals=True).run()
+
+
+def fork_and_terminate() -> int:
+    """End a forked process with SIGTERM; the signal that has ended it, 0 for none."""
+    told, tell = os.pipe()
+    pid = os.fork()
+    if not pid:
+        try:
+            signal.alarm(5)
+            os.write(tell, b"\0")
+            while True:
+                signal.pause()
+        finally:
+            os._exit(0)
+    os.read(told, 1)
+    os.close(told)
+    os.close(tell)
+    os.kill(pid, signal.SIGTERM)
+    _, status = os.waitpid(pid, 0)
+    return os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+
+
 def stubborn(directory: str) -> None:
     """Ignores every request to end."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -126,6 +126,12 @@ def test_a_child_whose_parent_is_killed_stops(tmp_path: Path) -> None:
     assert wait_for(tmp_path, "stopped") == {child}
 
 
+def test_a_process_that_a_job_of_a_child_forks_ends_by_its_signal(tmp_path: Path) -> None:
+    with supervised("fork_in_a_job", 1, directory=str(tmp_path)) as (_, codes):
+        wait_for(tmp_path, f"signal-{signal.SIGTERM:d}")
+    assert codes == [0]
+
+
 def test_a_signal_to_the_parent_stops_the_children_in_order(tmp_path: Path) -> None:
     program = (
         "import sys; from sqs_workers.worker.processes import run_processes; "

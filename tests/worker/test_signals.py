@@ -13,29 +13,10 @@ from sqs_workers import MemorySession, SQSEnv
 from sqs_workers.shutdown_policies import MaxTasksShutdown
 from sqs_workers.sqs_manage import create_standard_queue
 from tests.worker.kit import Bench, Handler, StopAfter
+from tests.worker.process_targets import fork_and_terminate
 
 # A process with threads is forked here: that is what the tests are about.
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*fork:DeprecationWarning")
-
-
-def fork_and_terminate() -> int:
-    """End a forked process with SIGTERM; the signal that has ended it, 0 for none."""
-    told, tell = os.pipe()
-    pid = os.fork()
-    if not pid:
-        try:
-            signal.alarm(5)
-            os.write(tell, b"\0")
-            while True:
-                signal.pause()
-        finally:
-            os._exit(0)
-    os.read(told, 1)
-    os.close(told)
-    os.close(tell)
-    os.kill(pid, signal.SIGTERM)
-    _, status = os.waitpid(pid, 0)
-    return os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
 
 
 @pytest.mark.parametrize("concurrency", [1, 2])
