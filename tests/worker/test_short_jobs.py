@@ -140,7 +140,8 @@ def test_a_thread_that_watches_takes_what_has_waited_too_long(monkeypatch: pytes
 def test_receiving_goes_on_when_a_backlog_of_settlements_has_gone_after_the_last_job() -> None:
     bench = Bench()
     bench.queue()
-    bench.send(*(str(number) for number in range(600)))
+    # More than the slots, what is fetched ahead at the most, and the allowance together.
+    bench.send(*(str(number) for number in range(1000)))
     handler = Handler()
     gate = threading.Event()
 
@@ -150,9 +151,9 @@ def test_receiving_goes_on_when_a_backlog_of_settlements_has_gone_after_the_last
     bench.transport.before["delete_batch"] = delete_batch
     with bench.running(bench.source(handler), concurrency=16) as running:
         until_parked(running)
-        assert len(handler.bodies) < 600
+        assert len(handler.bodies) < 1000
         gate.set()
-        bench.wait_for(MessageSettled, 600)
+        bench.wait_for(MessageSettled, 1000)
 
 
 def until_parked(running: Running) -> None:
