@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from sqs_workers.worker.forks import in_forked_child, restore_handlers
-from sqs_workers.worker.lifecycle import running_controls
+from sqs_workers.worker.lifecycle import running_controls, signalled
 from sqs_workers.worker.result import EXIT_CLEAN
 
 __all__ = ["call", "main"]
@@ -97,6 +97,10 @@ def _stop(reason: str) -> None:
             control.stop(reason)
         if controls or _told:
             return
+        if signalled():
+            # The worker has stopped already: what follows it is not cut off.
+            _over.wait(_AGAIN)
+            continue
         # Not running yet, or something other than a worker: the way every program understands.
         ours = signal.getsignal(signal.SIGTERM) is _end
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sqs_workers.worker.held import Held
     from sqs_workers.worker.poller import Poller
 
-__all__ = ["Control", "Stop", "running_controls"]
+__all__ = ["Control", "Stop", "running_controls", "signalled"]
 
 logger = logging.getLogger(__name__)
 
@@ -38,11 +38,17 @@ _JOIN = 1.0
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 _running: list[Control] = []
+_signalled = threading.Event()
 
 
 def running_controls() -> list[Control]:
     """The controls of the workers that run in this process."""
     return list(_running)
+
+
+def signalled() -> bool:
+    """Whether a signal has stopped a worker of this process."""
+    return _signalled.is_set()
 
 
 class Control:
@@ -145,6 +151,7 @@ class Control:
             self._own_signals -= 1
         elif not self._signalled:
             self._signalled = True
+            _signalled.set()
             if engine.stop_reason is None:
                 engine.stop_reason = signal.Signals(number).name
             # The signals of a worker in whose job this one runs come here alone.

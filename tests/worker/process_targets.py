@@ -34,6 +34,19 @@ def work(directory: str) -> WorkerResult:
     return result
 
 
+def clean_up_after(directory: str) -> None:
+    """A program that has something to do after a signal has stopped its worker."""
+    bench = Bench()
+    bench.queue()
+    bench.send("a")
+    handler = Handler(lambda message: os.kill(os.getpid(), signal.SIGTERM))
+    bench.worker(bench.source(handler), handle_signals=True).run()
+    tell(directory, "up")
+    # While the parent asks for a stop, too.
+    threading.Event().wait(1.0)
+    tell(directory, "stopped")
+
+
 def fork_in_a_job(directory: str) -> WorkerResult:
     """A worker whose job ends a process of its own with SIGTERM, as ``multiprocessing`` does."""
     bench = Bench()

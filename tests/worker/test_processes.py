@@ -132,6 +132,13 @@ def test_a_process_that_a_job_of_a_child_forks_ends_by_its_signal(tmp_path: Path
     assert codes == [0]
 
 
+def test_what_follows_a_worker_that_a_signal_has_stopped_is_not_cut_off(tmp_path: Path) -> None:
+    with supervised("clean_up_after", 1, directory=str(tmp_path)) as (_, codes):
+        wait_for(tmp_path, "up")
+    assert codes == [0]
+    assert wait_for(tmp_path, "stopped")
+
+
 def test_a_signal_to_the_parent_stops_the_children_in_order(tmp_path: Path) -> None:
     program = (
         "import sys; from sqs_workers.worker.processes import run_processes; "
