@@ -198,7 +198,7 @@ class MadeField(Generic[GivenT, MadeT]):
 
     def __get__(self, env: Any, owner: Any = None) -> MadeT:
         # Dataclasses ask the class itself, for the default of the parameter.
-        return cast("MadeT", self._default) if env is None else self._read(env)
+        return self._default if env is None else self._read(env)  # type: ignore[return-value]
 
     def __set__(self, env: Any, value: GivenT) -> None:
         self._write(env, value)

@@ -288,7 +288,7 @@ class GenericQueue(WorksQueue):
         """Policies of a job: its own, else the queue's, else the environment's."""
         cache = self.__dict__.setdefault("_policies", {})
         key = (job_name, id(self.backoff_policy))
-        policies = cache.get(key)
+        policies: JobPolicies | None = cache.get(key)
         if policies is None:
             # Names come from messages: only those of processors are kept.
             own = self._job_settings(job_name)
@@ -297,7 +297,7 @@ class GenericQueue(WorksQueue):
             )
             if own is not None:
                 cache[key] = policies
-        return cast("JobPolicies", policies)
+        return policies
 
     def _job_settings(self, job_name: str) -> JobSettings | None:
         return None

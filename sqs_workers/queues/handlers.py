@@ -6,7 +6,7 @@ The engine calls these; user code runs inside, and whatever it raises ends here.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqs_workers.core import get_job_name
 from sqs_workers.job import CURRENT_JOB, BatchJob, Job
@@ -125,7 +125,7 @@ class JobHandler(_QueueHandler):
         if self._queue.overrides_process_message:
             return False
         processor = self._queue.get_processor(get_job_name(message))
-        return isinstance(processor, Processor) and _runs_async(processor)
+        return processor is not None and _way_of(processor).asynchronous
 
     def run_job(self, message: Message) -> Outcome:
         """Run one job, by the library's own rules."""
@@ -133,14 +133,14 @@ class JobHandler(_QueueHandler):
         processor = self._queue.get_processor(name)
         if processor is None:
             return self._unknown(message, name)
-        if isinstance(processor, Processor) and _runs_async(processor):
+        way = _way_of(processor)
+        if way.asynchronous:
             return self._run_async(message)
         job = Job(message, queue_name=self._queue.name, name=name or "")
-        legacy = not isinstance(processor, Processor) or overrides(type(processor)).process_message
         middleware = self._queue.middleware_in_use
-        if not (legacy or middleware):
+        if not (way.legacy or middleware):
             return self._run_bare(processor, job)
-        call = _legacy_call(processor) if legacy else _prepare(processor, job)
+        call = _legacy_call(processor) if way.legacy else _prepare(processor, job)
         token = CURRENT_JOB.set(job)
         try:
             result = wrap(sync_forms(middleware, _what(job)), call)(job)
@@ -148,7 +148,7 @@ class JobHandler(_QueueHandler):
             return self._failure(error, [message], job.name)
         finally:
             CURRENT_JOB.reset(token)
-        return outcome_of_result(result, [message], _what(job)) if legacy else _SUCCEEDED
+        return outcome_of_result(result, [message], _what(job)) if way.legacy else _SUCCEEDED
 
     def _run_bare(self, processor: Processor, job: Job) -> Outcome:
         """Run one job that no middleware wraps."""
@@ -286,9 +286,32 @@ class RawHandler(_QueueHandler):
         return self._run_batch_job(job, lambda _: processor(list(messages)))
 
 
-def _runs_async(processor: Processor) -> bool:
-    own = overrides(type(processor))
-    return not own.process_message and processor.is_async
+class _Way(NamedTuple):
+    """How a processor is called.
+
+    :ivar fn: the function that this was found for.
+    :ivar asynchronous: on the event loop.
+    :ivar legacy: by a ``process_message`` of its own.
+    """
+
+    fn: Callable[..., Any] | None
+    asynchronous: bool
+    legacy: bool
+
+
+_LEGACY = _Way(None, False, True)
+
+
+def _way_of(processor: Any) -> _Way:
+    """Looked up once, and again if the function was replaced: it is asked for every message."""
+    if not isinstance(processor, Processor):
+        return _LEGACY
+    way: _Way | None = processor.__dict__.get("_cached_way")
+    if way is None or way.fn is not processor.fn:
+        legacy = overrides(type(processor)).process_message
+        way = _Way(processor.fn, not legacy and processor.is_async, legacy)
+        processor.__dict__["_cached_way"] = way
+    return way
 
 
 def _legacy_call(processor: Any) -> Callable[[Job], Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Concatenate, Protocol, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Protocol, TypeVar, overload
 
 from typing_extensions import ParamSpec
 
@@ -211,7 +211,7 @@ class JobQueue(DeclaresPeriodic, GenericQueue):
 
     def get_processor(self, job_name: str | None) -> Any:
         """The processor of a job, or ``None``."""
-        return self.processors.get(cast("str", job_name))
+        return self.processors.get(job_name)  # type: ignore[arg-type]
 
     def copy_processors(self, dst_queue: JobQueue) -> None:
         """Let another queue run the same jobs: the dead-letter queue of this one, for instance."""

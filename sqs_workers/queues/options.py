@@ -41,8 +41,8 @@ class ProcessOptions(TypedDict):
     handle_signals: NotRequired[bool]
     """Stop on SIGTERM and SIGINT while the worker runs in the main thread; the default."""
     receivers: NotRequired[int | None]
-    """Receives of the queue under way at once while it is busy: as many as bring messages, by default, up to 16,
-    4 while the process uses up a processor."""
+    """Receives of the queue under way at once while it is busy: by default, as many as bring messages and keep
+    a processor busy, 3 to 16."""
     prefetch: NotRequired[int | None]
     """Messages held above the free slots at most; half a second of work by default."""
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from sqs_workers.limits import MAX_BATCH_ENTRIES
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from sqs_workers.worker.held import Held
     from sqs_workers.worker.source import SourceState
 
-__all__ = ["Lane"]
+__all__ = ["Lane", "Lanes"]
 
 
 class Lane:
@@ -33,3 +35,41 @@ class Lane:
         self.added_at = float("-inf")
         # Seconds between additions, averaged: a second until more is known.
         self.gap = 1.0
+
+
+class Lanes:
+    """The lanes of a worker. Used under the acker's lock."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[tuple[int, str], Lane] = {}
+
+    def __iter__(self) -> Iterator[Lane]:
+        return iter(self._lanes.values())
+
+    def get(self, source: SourceState, kind: str, settle: Callable[[SourceState, list[Held]], None]) -> Lane:
+        """The lane of ``source`` for one kind of settlement."""
+        key = (id(source), kind)
+        lane = self._lanes.get(key)
+        if lane is None:
+            lane = self._lanes[key] = Lane(key, source, settle)
+        return lane
+
+    @property
+    def waiting(self) -> bool:
+        """Whether anything waits."""
+        return any(lane.entries for lane in self._lanes.values())
+
+    @property
+    def next_due(self) -> float | None:
+        """When the next lane is due that has something."""
+        return min((lane.due for lane in self._lanes.values() if lane.entries), default=None)
+
+    def take(self, now: float) -> tuple[Lane, list[Held]] | None:
+        """What one request can carry of a lane that is full or due."""
+        for lane in self._lanes.values():
+            entries = lane.entries
+            if entries and (len(entries) >= MAX_BATCH_ENTRIES or lane.due <= now):
+                # Behind the others: a lane that never empties must not starve them.
+                self._lanes[lane.key] = self._lanes.pop(lane.key)
+                return lane, [entries.popleft() for _ in range(min(len(entries), MAX_BATCH_ENTRIES))]
+        return None

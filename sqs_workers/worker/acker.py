@@ -11,16 +11,17 @@ import itertools
 import logging
 import random
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from typing_extensions import assert_never
 
-from sqs_workers.limits import MAX_BATCH_ENTRIES, MAX_VISIBILITY_TIMEOUT
+from sqs_workers.limits import MAX_BATCH_ENTRIES
 from sqs_workers.outcome import ChangeVisibility, Delete, Leave, MoveTo, Settlement
 from sqs_workers.transport import EntryError, ErrorKind, classify, classify_code, error_code
-from sqs_workers.worker.ack_lanes import Lane
+from sqs_workers.worker.ack_lanes import Lane, Lanes
 from sqs_workers.worker.calls import join_all, start_thread
 from sqs_workers.worker.denied import DeniedNotice
 from sqs_workers.worker.held import Held, Phase, log_fields
@@ -68,12 +69,13 @@ class Acker:
         lock = threading.RLock()
         self._condition = threading.Condition(lock)
         self._idle_condition = threading.Condition(lock)
-        self._lanes: dict[tuple[int, str], Lane] = {}
+        self._lanes = Lanes()
         self._retries: list[tuple[float, int, Lane, Held]] = []
         self._numbers = itertools.count()
         self._threads: list[threading.Thread] = []
         self._waiting = 0
         self._flushing = False
+        self._untold = False  # Whether something waits of which no thread was told.
         self._closed = False
         self._denied = DeniedNotice(clock)
         self.patient = True
@@ -92,8 +94,13 @@ class Acker:
         """
         self.add_all((held,), action, more=more)
 
-    def add_all(self, messages: Sequence[Held], action: Settlement, *, more: bool = True) -> None:
-        """As :meth:`add`, for several messages of one queue."""
+    def add_all(
+        self, messages: Sequence[Held], action: Settlement, *, more: bool = True, wake: bool = True
+    ) -> None:
+        """As :meth:`add`, for several messages of one queue.
+
+        :param wake: ``False`` if the caller is about to call :meth:`help`.
+        """
         for held in messages:
             held.action = action
         wanted = [] if isinstance(action, Leave) else [h for h in messages if not h.deleted_by_handler]
@@ -112,12 +119,23 @@ class Acker:
             self.backlog += count
             if not before:
                 lane.due = now + self._linger(lane, more)
-                self._wake()
-            elif before // MAX_BATCH_ENTRIES != len(lane.entries) // MAX_BATCH_ENTRIES:
-                self._wake()
             elif not more and lane.due > now:
                 lane.due = now
+            elif before // MAX_BATCH_ENTRIES == len(lane.entries) // MAX_BATCH_ENTRIES:
+                return
+            self._untold = not wake
+            if wake:
                 self._wake()
+
+    def help(self) -> None:
+        """Make one of the requests that are due in the calling thread, and see that somebody looks after the rest."""
+        with self._condition:
+            work = self._take_due(self._clock.monotonic())
+            if self._untold and self._lanes.waiting:
+                self._wake()
+            self._untold = False
+        if work is not None:
+            self._carry_out(*work)
 
     def again(self, held: Held) -> None:
         """Repeat a change of visibility that an extension may have undone."""
@@ -136,7 +154,7 @@ class Acker:
         with self._condition:
             self._flushing = True
             now = self._clock.monotonic()
-            for lane in self._lanes.values():
+            for lane in self._lanes:
                 lane.due = min(lane.due, now)
             self._condition.notify_all()
             while self.backlog:
@@ -149,16 +167,11 @@ class Acker:
     def left_behind(self) -> dict[str, int]:
         """Queue name -> number of messages not settled yet."""
         with self._condition:
-            counts: dict[str, int] = {}
-            for lane in self._lanes.values():
-                if lane.entries:
-                    counts[lane.source.name] = counts.get(lane.source.name, 0) + len(lane.entries)
-            for _, _, lane, _ in self._retries:
-                counts[lane.source.name] = counts.get(lane.source.name, 0) + 1
-            under_way = self.backlog - sum(counts.values())
-            if under_way > 0:
-                counts["(requests under way)"] = under_way
-            return counts
+            left = Counter(lane.source.name for _, _, lane, _ in self._retries)
+            for lane in self._lanes:
+                left[lane.source.name] += len(lane.entries)
+            left["(requests under way)"] = self.backlog - left.total()
+            return {name: count for name, count in left.items() if count > 0}
 
     def close(self) -> None:
         """End the threads."""
@@ -186,11 +199,7 @@ class Acker:
                 raise ValueError("a message that is left needs no request")
             case _:
                 assert_never(action)
-        key = (id(held.source), kind)
-        lane = self._lanes.get(key)
-        if lane is None:
-            lane = self._lanes[key] = Lane(key, held.source, settle)
-        return lane
+        return self._lanes.get(held.source, kind, settle)
 
     def _linger(self, lane: Lane, more: bool) -> float:
         if self._flushing or not more or lane.gap > _WORTH_WAITING:
@@ -201,7 +210,7 @@ class Acker:
         if self._waiting:
             self._condition.notify()
             return
-        self.width.measure()  # Here, too: while all of them hang, none comes back to it.
+        self.width.wanted()
         if len(self._threads) < self.width.value and not self._closed:
             thread = threading.Thread(target=self._run, name=f"sqs-acker-{len(self._threads)}", daemon=True)
             if start_thread(thread, others=len(self._threads)):
@@ -213,17 +222,18 @@ class Acker:
                 work = self._next()
                 if work is None:
                     return
-                self.width.measure()
-            lane, batch = work
-            try:
-                lane.settle(lane.source, batch)
-            except BaseException:
-                logger.exception(
-                    "Settling messages of queue %s failed",
-                    lane.source.name,
-                    extra={"queue_name": lane.source.name},
-                )
-                self._failed(lane.source, batch, ErrorKind.OTHER, "unexpected error")
+            self._carry_out(*work)
+
+    def _carry_out(self, lane: Lane, batch: list[Held]) -> None:
+        try:
+            lane.settle(lane.source, batch)
+        except BaseException:
+            logger.exception(
+                "Settling messages of queue %s failed",
+                lane.source.name,
+                extra={"queue_name": lane.source.name},
+            )
+            self._failed(lane.source, batch, ErrorKind.OTHER, "unexpected error")
 
     def _next(self) -> tuple[Lane, list[Held]] | None:
         while True:
@@ -233,25 +243,21 @@ class Acker:
                 continue
             now = self._clock.monotonic()
             self._requeue_due(now)
-            wake_at = self._retries[0][0] if self._retries else None
-            for lane in self._lanes.values():
-                entries = lane.entries
-                if not entries:
-                    continue
-                if len(entries) >= MAX_BATCH_ENTRIES or lane.due <= now:
-                    # Behind the others: a lane that never empties must not starve them.
-                    self._lanes[lane.key] = self._lanes.pop(lane.key)
-                    batch = [entries.popleft() for _ in range(min(len(entries), MAX_BATCH_ENTRIES))]
-                    if entries:
-                        lane.due = now + self._linger(lane, True)
-                    if any(other.entries for other in self._lanes.values()):
-                        # This thread may be the one that was woken for them, too, and its request may hang.
-                        self._wake()
-                    return lane, batch
-                wake_at = lane.due if wake_at is None else min(wake_at, lane.due)
-            if self._closed:
-                return None
-            self._wait(None if wake_at is None else wake_at - now)
+            work = self._take_due(now)
+            if work is not None and self._lanes.waiting:
+                self._wake()  # This thread may have been woken for them, too, and its request may hang.
+            if work is not None or self._closed:
+                return work
+            due = self._lanes.next_due
+            if self._retries:
+                due = self._retries[0][0] if due is None else min(due, self._retries[0][0])
+            self._wait(None if due is None else due - now)
+
+    def _take_due(self, now: float) -> tuple[Lane, list[Held]] | None:
+        work = self._lanes.take(now)
+        if work is not None and work[0].entries:
+            work[0].due = now + self._linger(work[0], True)
+        return work
 
     def _wait(self, seconds: float | None) -> None:
         self._waiting += 1
@@ -275,20 +281,10 @@ class Acker:
     def _change_visibility(self, source: SourceState, batch: list[Held]) -> None:
         entries: list[tuple[str, int]] = []
         for held in batch:
-            held.final_visibility = self._allowed_seconds(held)
+            held.final_visibility = held.visibility_to_ask_for(self._clock.monotonic())
             entries.append((held.message.receipt_handle, held.final_visibility))
         call = partial(self._transport.change_visibility_batch, source.url, entries)
         self._send(source, batch, self._change_visibility, call)
-
-    def _allowed_seconds(self, held: Held) -> int:
-        if held.final_visibility is not None and not isinstance(held.action, ChangeVisibility):
-            return held.final_visibility
-        seconds = held.action.seconds if isinstance(held.action, ChangeVisibility) else 0
-        if seconds < 3600:
-            return seconds
-        # SQS counts the 12 hours from the receipt and refuses what goes beyond.
-        in_flight = self._clock.monotonic() - held.received_at
-        return max(0, min(seconds, int(MAX_VISIBILITY_TIMEOUT - in_flight) - 1))
 
     def _send(
         self,
@@ -297,6 +293,7 @@ class Acker:
         again: Callable[[SourceState, list[Held]], None],
         call: Callable[[], list[EntryError | None]],
     ) -> None:
+        began = self._clock.monotonic()
         try:
             results = call()
         except Exception as error:  # noqa: BLE001 - classified and tried again
@@ -308,6 +305,8 @@ class Acker:
             else:
                 self._failed(source, batch, kind, error_code(error))
             return
+        with self._condition:
+            self.width.answered(self._clock.monotonic() - began)
         if len(results) != len(batch):
             self._failed(source, batch, ErrorKind.OTHER, f"{len(results)} results for {len(batch)} messages")
             return

@@ -177,7 +177,7 @@ def feed(engine: Engine, state: SourceState, outcome: Outcome) -> None:
                 extra={"queue_name": state.name},
             )
             engine.releases.waiting(state, "paused")
-            state.space.notify_all()
+            state.wake_receivers()
 
 
 def _is_error_class(value: Any) -> bool:

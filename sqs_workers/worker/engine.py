@@ -118,37 +118,42 @@ class Engine:
     # -- 1 and 2: receipt
 
     def ask(self, state: SourceState, *, first: bool) -> int:
-        """Reserve room for a receive, as much as there is; 0 for none. Under the lock."""
-        count = self.slots.ask(state, self.acker.backlog, first=first)
+        """Reserve room for a receive, as much as there is; 0 if it must wait. Under the lock."""
+        count = self._room(state, first=first)
         state.reserved += count
         return count
 
-    def park(self, state: SourceState, timeout: float | None) -> None:
-        """A receiver of ``state`` waits for room. Under the lock."""
+    def park(self, state: SourceState, timeout: float | None, *, first: bool) -> None:
+        """A receiver of ``state`` waits until it may ask again. Under the lock."""
         state.parked += 1
+        state.resting += first
         try:
-            self.clock.wait(state.space, timeout)
+            self.clock.wait(state.rest if first else state.space, timeout)
         finally:
             state.parked -= 1
+            state.resting -= first
 
-    def may_add(self, state: SourceState) -> bool:
-        """Whether a receive besides those under way may bring something. Under the lock."""
-        return state.hot and state.receives < min(state.useful_receives, self.width.value)
+    def _room(self, state: SourceState, *, first: bool) -> int:
+        if first:
+            # While receives beside it bring messages, the long poll rests: it is for when there are none.
+            worth_it = not state.attended or state.stalled
+            if worth_it and state.attended:
+                self.width.wanted()
+        else:
+            worth_it = state.hot and state.receives < min(state.useful_receives, self.width.value)
+        return self.slots.ask(state, self.acker.backlog, first=first) if worth_it else 0
 
-    def room_for(self, state: SourceState) -> bool:
-        """Whether one more receive of ``state`` would be worth its request. Under the lock."""
-        first = not state.receives
-        return (first or self.may_add(state)) and self.slots.ask(state, self.acker.backlog, first=first) > 0
+    def room_beside(self, state: SourceState) -> bool:
+        """Whether a receive besides those under way would be worth its request. Under the lock."""
+        return self._room(state, first=False) > 0
 
-    def openings(self, state: SourceState) -> int:
-        """Rises whenever this worker may have made a message receivable that was not so before.
+    def admit(
+        self, state: SourceState, messages: Sequence[Message], reserved: int, *, helper: bool = False
+    ) -> bool:
+        """Take in what a receive brought; ``False`` if the engine is gone: the caller must give it back.
 
-        A message that was given back; on a FIFO queue, the next of its group, too, when one has left the queue.
+        :param helper: whether the calling thread asks the executors afterwards what it may run itself.
         """
-        return self.acker.made_visible + (state.counts.settled if state.source.fifo else 0)
-
-    def admit(self, state: SourceState, messages: Sequence[Message], reserved: int) -> bool:
-        """Take in what a receive brought; ``False`` if the engine is gone: the caller must give it back."""
         taken: list[Held] = []
         with self.lock:
             state.counts.received += len(messages)
@@ -181,6 +186,8 @@ class Engine:
                 self.releases.waiting(state, "paused")
             elif taken:
                 batches.arm(self, state)
+                if helper:
+                    self.executors.expect_help()
                 self.dispatch()
             self.wake_receivers()
         return True
@@ -189,7 +196,7 @@ class Engine:
 
     def dispatch(self) -> None:
         """Give free slots to waiting messages. Under the lock."""
-        while not self.stopping:
+        while self.stop_reason is None:
             state = self.slots.next_source()
             if state is None:
                 return
@@ -266,8 +273,11 @@ class Engine:
         if ran:
             self.watch.ended(held, outcome)
 
-    def succeeded(self, ended: Sequence[tuple[Held, float]]) -> None:
-        """Settle messages of plain queues whose jobs have succeeded, each with the seconds that it took."""
+    def succeeded(self, ended: Sequence[tuple[Held, float]], *, wake: bool = True) -> None:
+        """Settle messages of plain queues whose jobs have succeeded, each with the seconds that it took.
+
+        :param wake: as for :meth:`Acker.add_all`.
+        """
         by_source: dict[SourceState, list[Held]] = {}
         with self.lock:
             claimed = [(held, took) for held, took in ended if held.phase is Phase.RUNNING]
@@ -280,7 +290,8 @@ class Engine:
             steps.succeeded(self.hooks, claimed)
         finally:
             for state, done in by_source.items():
-                self.acker.add_all(done, steps.DELETE, more=bool(state.in_hand) and not self.stopping)
+                more = bool(state.in_hand) and not self.stopping
+                self.acker.add_all(done, steps.DELETE, more=more, wake=wake)
         if self.watch.watches:
             for held, _ in claimed:
                 self.watch.ended(held, _SUCCEEDED)
@@ -322,9 +333,11 @@ class Engine:
     def wake_receivers(self) -> None:
         """Wake a receiver of each queue if there is room for what it would ask for. Under the lock."""
         for state in self.sources:
-            if state.parked and self.room_for(state):
-                # Any of them will do while others are under way; only the first begins when none is.
-                state.space.notify(1 if state.receives else state.parked)
+            if state.resting and self._room(state, first=True):
+                state.rest.notify()
+            if state.parked > state.resting and self.room_beside(state):
+                # This one wakes the next, if there is still room.
+                state.space.notify()
 
     # -- 7 and the rest
 
@@ -367,7 +380,7 @@ class Engine:
         """Let every waiting thread look at the state again."""
         with self.lock:
             for state in self.sources:
-                state.space.notify_all()
+                state.wake_receivers()
             self.changed.notify_all()
             self.executors.wake()
 

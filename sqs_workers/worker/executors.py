@@ -39,13 +39,14 @@ class JobInterrupted(BaseException):
 class Work:
     """One job, or a batch of jobs, that has a slot."""
 
-    __slots__ = ("messages", "plain", "started_at", "state", "turn")
+    __slots__ = ("by_receiver", "messages", "plain", "started_at", "state", "turn")
 
     def __init__(self, state: SourceState, messages: list[Held]) -> None:
         self.state = state
         self.messages = messages
         self.started_at = 0.0
         self.turn = 0
+        self.by_receiver = False
         self.plain = False
         """Whether nothing depends on the moment at which the success of its one job is settled."""
 
@@ -98,6 +99,11 @@ class Executors:
             logger.exception("Message %s is run in a thread", held.label, extra=log_fields(held))
             return False
 
+    def expect_help(self) -> None:
+        """A receiver is about to hand over what it has brought; it calls :meth:`help` then."""
+        if not self.inline:
+            self._pool.expect_help()
+
     def wake(self) -> None:
         """Let idle threads look at the engine's state."""
         self._pool.wake()
@@ -121,6 +127,15 @@ class Executors:
             return [held for work in self._running for held in work.messages if held.phase is Phase.RUNNING]
 
     # -- running
+
+    @property
+    def helper_stuck(self) -> bool:
+        """Whether a receiver is in a job that takes long. Under the engine's lock."""
+        return self._pool.helper_stuck
+
+    def help(self) -> bool:
+        """Run in the calling thread, a receiver, what it has brought, if that is the best; whether it was."""
+        return self._pool.help()
 
     def run(self) -> None:
         """Return when the engine stops; until then, the inline executor runs its jobs here."""
@@ -155,7 +170,7 @@ class Executors:
     def execute(self, work: Work) -> tuple[Sequence[Outcome], float]:
         """Run ``work``: one outcome for each message, and the seconds that it took."""
         engine = self._engine
-        if engine.stopping and not self.inline:
+        if engine.stop_reason is not None and not self.inline:
             # Taken in the moment in which the stop was asked for.
             return [Unrun("stopping")] * len(work.messages), 0.0
         outcomes: Sequence[Outcome]
@@ -222,11 +237,14 @@ class Executors:
         if first.timeout is not None:
             engine.heartbeat.set_alarm(first, first.timeout, partial(self._timed_out, work))
 
-    def end_well(self, ended: Sequence[tuple[Work, float]]) -> None:
-        """Settle jobs that have succeeded, none of a FIFO queue, together, and free their slots."""
+    def end_well(self, ended: Sequence[tuple[Work, float]], *, wake: bool = True) -> None:
+        """Settle jobs that have succeeded, none of a FIFO queue, together, and free their slots.
+
+        :param wake: as for :meth:`Acker.add_all`.
+        """
         engine = self._engine
         try:
-            engine.succeeded([(work.messages[0], took) for work, took in ended])
+            engine.succeeded([(work.messages[0], took) for work, took in ended], wake=wake)
             for work, _ in ended:
                 if work.state.circuit is not None:
                     circuit.feed(engine, work.state, _SUCCEEDED)

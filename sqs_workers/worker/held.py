@@ -6,6 +6,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from sqs_workers.limits import MAX_VISIBILITY_TIMEOUT
+from sqs_workers.outcome import ChangeVisibility
 
 if TYPE_CHECKING:
     from asyncio import Task
@@ -95,6 +96,17 @@ class Held:
     def remaining(self) -> float:
         """Seconds until the message becomes visible again if nobody extends it."""
         return max(0.0, self.expires_at - self.source.clock.monotonic())
+
+    def visibility_to_ask_for(self, now: float) -> int:
+        """Seconds that the message is to be hidden for when its change of visibility is requested ``now``."""
+        if self.final_visibility is not None and not isinstance(self.action, ChangeVisibility):
+            return self.final_visibility
+        seconds = self.action.seconds if isinstance(self.action, ChangeVisibility) else 0
+        if seconds < 3600:
+            return seconds
+        # SQS counts the 12 hours from the receipt and refuses what goes beyond.
+        in_flight = now - self.received_at
+        return max(0, min(seconds, int(MAX_VISIBILITY_TIMEOUT - in_flight) - 1))
 
     def adopt(self, message: Message) -> None:
         """Take over the newer receipt of a message that SQS has handed out again to this worker."""

@@ -21,6 +21,8 @@ from sqs_workers.hooks import PollFailed
 from sqs_workers.transport import ErrorKind, classify, error_code, wake_receives
 from sqs_workers.worker.calls import join_all, start_thread
 from sqs_workers.worker.circuit import Circuit
+from sqs_workers.worker.shutdown import openings_of
+from sqs_workers.worker.source import STALLED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -126,7 +128,7 @@ class Poller:
                 return False
             except Exception as error:  # noqa: BLE001 - classified and waited out
                 delay = self._report(error, delay)
-            self._pause(delay)
+            self._pause(delay, first=True)
         return False
 
     def _warn_of_single_receive(self) -> None:
@@ -145,7 +147,7 @@ class Poller:
             count = self._wait_for_room(first)
             if not count:
                 return
-            asked_at, openings = engine.clock.monotonic(), engine.openings(state)
+            asked_at, openings = engine.clock.monotonic(), openings_of(engine, state)
             wait_seconds = self._wait_seconds() if first else 0
             try:
                 messages = engine.transport.receive(state.url, state.options(count, wait_seconds))
@@ -154,18 +156,20 @@ class Poller:
                 if self._fatal(error):
                     return
                 error_delay = self._report(error, error_delay)
-                self._pause(error_delay)
+                self._pause(error_delay, first=first)
                 continue
             error_delay = 0.0
             took = engine.clock.monotonic() - asked_at
             self._take_in(messages, count, took, first=first)
+            if messages and not first and engine.executors.help():
+                engine.acker.help()
             if first and not messages:
                 engine.watch.polled_empty(state, openings)
             if messages:
                 empty_delay = 0.0
             elif first and took < _AT_ONCE:
                 empty_delay = min(max(empty_delay * 2, _EMPTY_DELAY_FIRST), _EMPTY_DELAY_MAX)
-                self._pause(empty_delay)
+                self._pause(empty_delay, first=first)
 
     def _wait_seconds(self) -> int:
         """Seconds of the long poll; short while something waits for a slot, for the sake of a stop."""
@@ -178,16 +182,17 @@ class Poller:
             state.last_good_poll = engine.clock.monotonic()
             state.counts.polls += 1
             # One message of the ten asked for: no sign that more wait, and no reason for further requests.
-            state.answered(more=len(messages) > 1 or len(messages) == count)
+            state.answered(more=len(messages) > 1 or len(messages) == count, first=first)
             if messages:
                 engine.slots.received(messages)
                 if took < 1:
                     engine.slots.receive_took(took)
-            engine.width.measure()
+                    engine.width.answered(took)
         self._good = True
         if messages:
             state.empty = None
-            if not engine.admit(state, messages, count):
+            # Not the long poll: in a job that turns out to be slow, nobody would look for what comes next.
+            if not engine.admit(state, messages, count, helper=not first):
                 give_back(engine, state, messages)
             self._start_another()
         self._answered(0 if messages else count)
@@ -196,10 +201,10 @@ class Poller:
         engine, state = self._engine, self._state
         with engine.lock:
             if (
-                len(self._threads) < engine.width.value
-                and not state.parked
+                len(self._threads) < 1 + engine.width.value + engine.executors.helper_stuck
+                and state.parked == state.resting
                 and not engine.stopping
-                and engine.room_for(state)
+                and engine.room_beside(state)
             ):
                 self._start_thread()
 
@@ -210,7 +215,7 @@ class Poller:
             self._state.receives -= 1
             if engine.stopping:
                 engine.releases.answered(self._state)
-            elif reserved or not self._state.receives:
+            elif reserved or not self._state.receives or not self._state.hot:
                 engine.wake_receivers()
 
     # -- waiting
@@ -224,16 +229,15 @@ class Poller:
                     return 0
                 circuit = state.circuit
                 if circuit is None or not circuit.paused:
-                    count = engine.ask(state, first=first) if first or engine.may_add(state) else 0
+                    count = engine.ask(state, first=first)
                     if count:
                         state.receives += 1
-                        # One is woken at a time: it is this one that wakes the next, if there is still room.
                         engine.wake_receivers()
                         return count
-                    engine.park(state, None)
+                    engine.park(state, STALLED if first and state.attended else None, first=first)
                     continue
                 if not first or circuit.wait > 0:
-                    engine.park(state, circuit.wait if first else None)
+                    engine.park(state, circuit.wait if first else None, first=first)
                     continue
             self._probe(circuit)
 
@@ -245,7 +249,7 @@ class Poller:
             else:
                 circuit.ping_failed()
 
-    def _pause(self, seconds: float) -> None:
+    def _pause(self, seconds: float, *, first: bool) -> None:
         engine = self._engine
         deadline = engine.clock.monotonic() + seconds
         with engine.lock:
@@ -253,7 +257,7 @@ class Poller:
                 left = deadline - engine.clock.monotonic()
                 if left <= 0:
                     return
-                engine.park(self._state, left)
+                engine.park(self._state, left, first=first)
 
     # -- errors
 
@@ -286,7 +290,7 @@ class Poller:
         delay = next_delay(previous_delay)
         with engine.lock:
             state.counts.poll_errors += 1
-            state.answered(more=False)
+            state.answered(more=False, first=False)
             stopping = engine.stopping
         if stopping:
             # The last poll of a worker that has stopped: there is no next try to tell of.

@@ -52,7 +52,7 @@ class Worker:
     :param handle_signals: stop on SIGTERM and SIGINT while :meth:`run` is in the main thread; a second signal
         skips the waiting. The handlers that were there before come back after.
     :param receivers: receives of one queue under way at once while it is busy, 1 or more; ``None`` for
-        as many as bring messages, up to 16, 4 while this process uses up a processor.
+        as many as bring messages and keep a processor busy, 3 to 16.
     :param prefetch: messages held above the free slots at most; ``None`` for half a second of work at the
         measured rate, 0 for none.
     :raises ConfigurationError: an option out of range, or options that exclude each other.

@@ -15,10 +15,17 @@ if TYPE_CHECKING:
     from sqs_workers.worker.held import Held
     from sqs_workers.worker.source import SourceState
 
-__all__ = ["ShutdownWatch", "Watch"]
-
+__all__ = ["ShutdownWatch", "Watch", "openings_of"]
 
 logger = logging.getLogger(__name__)
+
+
+def openings_of(engine: Engine, state: SourceState) -> int:
+    """Rises whenever this worker may have made a message receivable that was not so before.
+
+    A message that was given back; on a FIFO queue, the next of its group, too, when one has left the queue.
+    """
+    return engine.acker.made_visible + (state.counts.settled if state.source.fifo else 0)
 
 
 class Watch(Protocol):
@@ -32,7 +39,7 @@ class Watch(Protocol):
         ...
 
     def polled_empty(self, state: SourceState, openings: int) -> None:
-        """A long poll brought nothing; ``openings`` is what :meth:`Engine.openings` said before it."""
+        """A long poll brought nothing; ``openings`` is what :func:`openings_of` said before it."""
         ...
 
 
@@ -74,7 +81,7 @@ class ShutdownWatch:
             idle = not engine.slots.running and not engine.acker.backlog
             # Asked last: what has left the backlog meanwhile shows in it.
             idle = idle and all(
-                other.empty == engine.openings(other) and not other.in_hand for other in engine.sources
+                other.empty == openings_of(engine, other) and not other.in_hand for other in engine.sources
             )
         if idle:
             self._feed(BatchProcessingResult(state.name))

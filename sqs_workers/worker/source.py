@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sqs_workers.worker.contract import Source
     from sqs_workers.worker.held import Held
 
-__all__ = ["Counts", "SourceState", "check_source"]
+__all__ = ["STALLED", "Counts", "SourceState", "check_source"]
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +29,8 @@ _VISIBILITY = "VisibilityTimeout"
 _REDRIVE = "RedrivePolicy"
 # Without these, attempts cannot be counted and copies lose their group.
 _NEEDED_ATTRIBUTES = ("ApproximateReceiveCount", "MessageGroupId")
+STALLED = 1.0
+"""Seconds without an answer until receives under way are taken to hang."""
 
 
 @dataclass(slots=True)
@@ -106,14 +108,20 @@ class SourceState:
         self.reserved = 0
         self.receives = 0
         self.parked = 0
+        """Receivers that wait."""
+        self.resting = 0
+        """Whether the long poll's receiver is among them."""
         self.space = threading.Condition(lock)
-        """Receivers wait here until there is room."""
+        """Receivers beside the long poll wait here until there is room."""
+        self.rest = threading.Condition(lock)
+        """The long poll's receiver waits here, while others bring messages or there is no room."""
         self.hot = False
         """Whether the last answer was a sign that more messages wait."""
         self.useful_receives = 1
         """Receives that may be under way at once, by the answers of late: one more for each good one."""
+        self._beside_at = 0.0
         self.empty: int | None = None
-        """What :meth:`Engine.openings` said before the last receive, if that brought nothing and was alone."""
+        """What :func:`openings_of` said before the last receive, if that brought nothing and was alone."""
         self.ready = False
         self.batch_wait = 0.0 if source.batch is None else source.batch.wait_seconds
         self.batch_due: float | None = None
@@ -133,10 +141,30 @@ class SourceState:
             message_attributes=self.source.message_attributes,
         )
 
-    def answered(self, *, more: bool) -> None:
-        """A receive was answered, with or without a sign that more messages wait. Under the engine's lock."""
+    def answered(self, *, more: bool, first: bool) -> None:
+        """A receive was answered, with or without a sign that more messages wait. Under the engine's lock.
+
+        :param first: whether it was the long poll.
+        """
+        if not first or not self.hot:
+            self._beside_at = self.clock.monotonic()
         self.hot = more
         self.useful_receives = self.useful_receives + 1 if more else 1
+
+    @property
+    def attended(self) -> bool:
+        """Whether receives are under way on a queue that has messages."""
+        return self.hot and self.receives > 0
+
+    @property
+    def stalled(self) -> bool:
+        """Whether no receive beside the long poll was answered of late: those under way may hang."""
+        return self.clock.monotonic() - self._beside_at >= STALLED
+
+    def wake_receivers(self) -> None:
+        """Let every receiver that waits look at the state again. Under the engine's lock."""
+        self.space.notify_all()
+        self.rest.notify_all()
 
     def target_url(self, name: str) -> str:
         """URL of a dead-letter queue, looked up once. Called by the acker's threads."""

@@ -2,8 +2,9 @@
 
 Waking a thread costs more than a job that does nothing. So there are two ways to hand work over. Jobs that
 take their time get a thread each, at once. Jobs that are measured as short are worked off by the thread that
-runs already, without a lock between them, and settled together; meanwhile one other thread watches, and takes
-over what waits too long: short on average is not short always.
+runs already, without a lock between them, and settled together: by the receiver that has brought them, if no
+other thread is at it. Meanwhile one thread watches, and takes over what waits too long: short on average is
+not short always.
 """
 
 from __future__ import annotations
@@ -54,6 +55,12 @@ class JobThreads:
         self._watched = False
         self._settlements = 0
         self._closed = False
+        # The receiver that is about to call help(), as the number of its thread.
+        self._promised = 0
+        # Whether a receiver is in a job. One at a time: a stuck one must not be followed by the others.
+        self._helping = False
+        self._helping_turn = 0
+        self._helpers: set[int] = set()
 
     # -- under the engine's lock
 
@@ -69,8 +76,21 @@ class JobThreads:
 
     def given_up(self, work: Work) -> None:
         """A thread is stuck in ``work``, which was given up: another may be started in its place."""
-        self._live -= 1
+        if not work.by_receiver:
+            self._live -= 1
         self._leave(work.turn)
+
+    def expect_help(self) -> None:
+        """A receiver is about to hand over what it has brought: let it run that itself, if jobs are short."""
+        engine = self._engine
+        if self._busy or self._helping or self._promised or self._closed:
+            return
+        if not (engine.slots.short and engine.width.narrow):
+            return
+        me = threading.get_ident()
+        if me in self._helpers or len(self._helpers) < self._limit:
+            self._helpers.add(me)
+            self._promised = me
 
     def _leave(self, turn: int) -> None:
         if turn == self._turn:
@@ -83,7 +103,7 @@ class JobThreads:
 
     def _call(self) -> None:
         """Have somebody look after the tasks, unless somebody does."""
-        if self._engine.slots.short and (self._called or (self._busy and self._watched)):
+        if self._engine.slots.short and (self._called or self._promised or (self._busy and self._watched)):
             return
         if self._idle > self._called:
             self._called += 1
@@ -100,6 +120,35 @@ class JobThreads:
     def join(self, timeout: float) -> list[str]:
         """Wait for the threads (real seconds); names of those that still run."""
         return [thread.name for thread in join_all(self._threads, timeout)]
+
+    # -- a receiver
+
+    @property
+    def helper_stuck(self) -> bool:
+        """Whether a receiver is in a job that takes long. Under the engine's lock."""
+        return self._helping and self._helping_turn != self._turn
+
+    def help(self) -> bool:
+        """Run what waits in the calling thread, a receiver, if that was expected of it; whether it was."""
+        if self._promised != threading.get_ident():
+            return False
+        with self._engine.lock:
+            self._promised = 0
+            work = self._take(overdue=False)
+            if work is None:
+                if self.tasks:
+                    self._call()
+                return True
+            self._helping = work.by_receiver = True
+            self._helping_turn = work.turn
+        alive = self._work_off(work)
+        with self._engine.lock:
+            self._helping = False
+            if alive:
+                self._leave(work.turn)
+            if self.tasks:
+                self._call()
+        return True
 
     # -- a thread
 
@@ -198,11 +247,15 @@ class JobThreads:
     def _work_off(self, work: Work) -> bool:
         """Run ``work`` and, while jobs are short, what else waits; ``False`` if this thread was given up."""
         executors, engine, ended, turn = self._executors, self._engine, self._ended, work.turn
+        by_receiver = work.by_receiver
         while True:
             outcomes, took = executors.execute(work)
             if work.plain and type(outcomes[0]) is Succeeded:
                 ended.append((work, took))
-                if not self._watched or len(ended) >= MAX_BATCH_ENTRIES or not self.tasks:
+                if not self.tasks:
+                    # A receiver carries out itself what it settles last (see the acker).
+                    self._settle_ended(wake=not by_receiver)
+                elif not self._watched or len(ended) >= MAX_BATCH_ENTRIES:
                     self._settle_ended()
             else:
                 self._settle_ended()
@@ -218,8 +271,9 @@ class JobThreads:
                 self._settle_ended()
                 return True
             work.turn = turn
+            work.by_receiver = by_receiver
 
-    def _settle_ended(self) -> None:
+    def _settle_ended(self, *, wake: bool = True) -> None:
         ended: list[tuple[Work, float]] = []
         try:
             while True:
@@ -228,7 +282,7 @@ class JobThreads:
             pass
         if ended:
             self._settlements += 1
-            self._executors.end_well(ended)
+            self._executors.end_well(ended, wake=wake)
 
 
 def _first(tasks: deque[Work]) -> Work | None:

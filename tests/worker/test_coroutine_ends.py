@@ -41,9 +41,9 @@ def test_they_are_settled_together(
     together: list[int] = []
     succeeded = Engine.succeeded
 
-    def counted(engine: Engine, ended: Sequence[Any]) -> None:
+    def counted(engine: Engine, ended: Sequence[Any], *, wake: bool) -> None:
         together.append(len(ended))
-        succeeded(engine, ended)
+        succeeded(engine, ended, wake=wake)
 
     monkeypatch.setattr(Engine, "succeeded", counted)
     bench = Bench()

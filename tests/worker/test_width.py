@@ -17,8 +17,8 @@ from sqs_workers.worker.width import LIMIT, Width
 from tests.worker.kit import Bench, Handler
 
 
-class Processor:
-    """A processor whose use the test decides."""
+class Requests:
+    """Requests of a length and a cost that the test decides, and the clocks that they move."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -27,46 +27,74 @@ class Processor:
     def width(self, fixed: int | None = None) -> Width:
         return Width(fixed, wall=lambda: self.now, cpu=lambda: self.used)
 
-    def pass_time(self, width: Width, share: float, windows: int = 30) -> int:
-        for _ in range(windows):
-            self.now += 0.1
-            self.used += 0.1 * share
-            width.measure()
+    def make(self, width: Width, seconds: float, cost: float, count: int = 200) -> int:
+        """Each takes ``seconds`` and ``cost`` seconds of the processor."""
+        for _ in range(count):
+            self.now += cost
+            self.used += cost
+            width.answered(seconds)
         return width.value
 
 
-def test_the_width_grows_while_processor_time_is_left_and_shrinks_when_none_is() -> None:
-    processor = Processor()
-    width = processor.width()
-    assert width.value == 4
-    assert processor.pass_time(width, 0.3) == LIMIT
-    assert processor.pass_time(width, 0.8) == LIMIT
-    assert processor.pass_time(width, 0.99) == 4
+@pytest.mark.parametrize(
+    ("seconds", "cost", "value"),
+    [(0.024, 0.0040, 13), (0.012, 0.0030, 9), (0.002, 0.0030, 3), (0.1, 0.001, LIMIT), (0.0, 0.0, 3)],
+)
+def test_the_width_is_what_keeps_a_processor_busy(seconds: float, cost: float, value: int) -> None:
+    requests = Requests()
+    width = requests.width()
+    assert width.value == 3
+    assert requests.make(width, seconds, cost) == value
 
 
-def test_it_is_measured_over_a_while_and_not_at_each_answer() -> None:
-    processor = Processor()
-    width = processor.width()
-    for _ in range(100):
-        processor.now += 0.0001
-        width.measure()
-    assert width.value == 4
+def test_it_follows_the_network() -> None:
+    requests = Requests()
+    width = requests.width()
+    assert requests.make(width, 0.1, 0.001) == LIMIT
+    assert requests.make(width, 0.004, 0.001) == 9
+    assert requests.make(width, 0.1, 0.001) == LIMIT
+
+
+def test_requests_that_wait_for_the_processor_are_no_reason_for_more() -> None:
+    requests = Requests()
+    width = requests.width()
+    for _ in range(50):
+        # One of ten is quick; the others found the processor taken.
+        requests.make(width, 0.003, 0.003, count=1)
+        requests.make(width, 0.1, 0.003, count=9)
+    assert width.value <= 4
+
+
+def test_requests_that_hang_are_followed_by_others() -> None:
+    requests = Requests()
+    width = requests.width()
+    requests.make(width, 0.003, 0.003)
+    assert width.value == 3
+    requests.now += 0.2
+    width.wanted()
+    assert width.value == 3
+    for more in range(4, 20):
+        requests.now += 0.3
+        width.wanted()
+        width.wanted()
+        assert width.value == min(more, LIMIT)
 
 
 def test_a_fixed_width_stays() -> None:
-    processor = Processor()
-    width = processor.width(7)
+    requests = Requests()
+    width = requests.width(7)
     width.share(10)
-    assert processor.pass_time(width, 0.1) == 7
-    assert processor.pass_time(width, 1.0) == 7
+    requests.now += 10
+    width.wanted()
+    assert requests.make(width, 0.1, 0.001) == 7
 
 
-@pytest.mark.parametrize(("connections", "limit"), [(None, LIMIT), (64, LIMIT), (10, 4), (1, 4)])
+@pytest.mark.parametrize(("connections", "limit"), [(None, LIMIT), (64, LIMIT), (10, 4), (1, 3)])
 def test_a_client_with_few_connections_is_not_taken_up(connections: int | None, limit: int) -> None:
-    processor = Processor()
-    width = processor.width()
+    requests = Requests()
+    width = requests.width()
     width.share(connections)
-    assert processor.pass_time(width, 0.1) == limit
+    assert requests.make(width, 0.1, 0.001) == limit
 
 
 def test_a_transport_says_how_many_connections_it_keeps() -> None:
@@ -133,7 +161,7 @@ def test_an_answer_with_little_ends_the_receives_beside_the_long_poll() -> None:
         assert engine is not None
         state = engine.sources[0]
         with engine.lock:
-            assert not engine.may_add(state)
+            assert not engine.room_beside(state)
         before = bench.transport.calls["receive"]
         for number in range(5):
             bench.send(f"again {number}")
