@@ -96,7 +96,8 @@ class JSONCodec:
     @classmethod
     def deserialize(cls, serialized: str) -> Any:
         """The value of a JSON text."""
-        return json.loads(serialized)
+        # What json.loads would come to, after it has looked at its options.
+        return _decode(serialized) if type(serialized) is str else json.loads(serialized)
 
 
 class PickleCodec:
@@ -139,6 +140,7 @@ class PickleCompatCodec(PickleCodec):
 
 # json.dumps with an option makes an encoder for each call.
 _encode = json.JSONEncoder(allow_nan=False).encode
+_decode = json.JSONDecoder().decode
 
 
 def _check_keys(value: Any, path: str) -> None:

@@ -217,7 +217,10 @@ class Processor:
 
     def _call(self, arguments: dict[str, Any]) -> Any:
         assert self.fn is not None
-        args, kwargs, dropped = self._signature()[0].for_call(arguments)
+        cached = self.__dict__.get("_cached_signature")
+        if cached is None or cached[0].fn is not self.fn:
+            cached = self._signature()
+        args, kwargs, dropped = cached[0].for_call(arguments)
         if dropped:
             # The context is offered to every function and need not be taken.
             news = set(dropped) - self.__dict__["_named_drops"] - {self.context_var}

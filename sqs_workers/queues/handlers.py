@@ -120,6 +120,11 @@ class OwnHandler(_QueueHandler):
 class JobHandler(_QueueHandler):
     """Runs the jobs of a :class:`~sqs_workers.queues.job_queue.JobQueue`."""
 
+    def policies(self, message: Message) -> JobPolicies:
+        """The policies of the message's job."""
+        policies: JobPolicies = self._queue.policies_of(get_job_name(message) or "")
+        return policies
+
     def is_async(self, message: Message) -> bool:
         """Whether the message's job is ``async def``."""
         if self._queue.overrides_process_message:

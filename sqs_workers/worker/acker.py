@@ -377,8 +377,15 @@ class Acker:
             for held in batch:
                 repeated = held.phase is Phase.DONE
                 held.phase = Phase.DONE
-                if not repeated:
-                    self._tell(held, ok)
+                if repeated:
+                    continue
+                try:
+                    self._on_settled(held, ok)
+                except Exception:
+                    # The request is done, whatever hears of it.
+                    logger.exception(
+                        "What follows message %s failed", held.message.message_id, extra=log_fields(held)
+                    )
         finally:
             if counted and batch:
                 with self._condition:
@@ -388,12 +395,3 @@ class Acker:
                     if not self.backlog:
                         self._idle_condition.notify_all()
                 self._on_less(before)
-
-    def _tell(self, held: Held, ok: bool) -> None:
-        try:
-            self._on_settled(held, ok)
-        except Exception:
-            # The request is done, whatever hears of it.
-            logger.exception(
-                "What follows message %s failed", held.message.message_id, extra=log_fields(held)
-            )

@@ -343,7 +343,7 @@ class Engine:
 
     def _settled(self, held: Held, ok: bool) -> None:
         steps.settled(self.hooks, held, ok)
-        if ok:
+        if ok and held.message.after_delete is not None:
             steps.clean_up(held)
         if isinstance(held.action, MoveTo):
             self._end_of_turn(held, proceed=ok, reason=_FAILED)

@@ -74,11 +74,17 @@ class Heartbeat:
     def add(self, messages: Iterable[Held]) -> None:
         """Hold messages that have just been received."""
         with self._condition:
+            earliest: float | None = None
             for held in messages:
                 interval = held.source.interval
                 if interval:
                     held.beat_interval = interval
-                    self._set(_BEAT, interval, held, held.received_at + interval)
+                    due = held.received_at + interval
+                    self._rings.add(_BEAT, interval, held, due)
+                    if earliest is None or due < earliest:
+                        earliest = due
+            if earliest is not None:
+                self._see_to(earliest)
 
     def discard(self, held: Held) -> None:
         """Let go of a message that is about to be settled."""
@@ -140,6 +146,9 @@ class Heartbeat:
 
     def _set(self, kind: str, length: float, key: Any, due: float) -> None:
         self._rings.add(kind, length, key, due)
+        self._see_to(due)
+
+    def _see_to(self, due: float) -> None:
         if self._thread is None and not self._closed:
             self._thread = threading.Thread(target=self._run, name="sqs-heartbeat", daemon=True)
             self._thread.start()

@@ -124,6 +124,8 @@ class Slots:
         return min(free, MAX_BATCH_ENTRIES)
 
     def _taken(self, state: SourceState, unit: int) -> int:
+        if len(self.sources) == 1:
+            return self.running * unit + state.buffer.load(self._allowance) + state.reserved
         # What an idle queue's long poll may bring takes no slot from the others: it is one message at most.
         return self.running * unit + sum(
             other.buffer.load(self._allowance) + (other.reserved if other is state or other.hot else 0)
@@ -151,13 +153,12 @@ class Slots:
         """
         if self.running >= self.concurrency:
             return None
+        if len(self.sources) == 1:
+            return self.sources[0] if _may_start(self.sources[0]) else None
         best: SourceState | None = None
         lowest = 0.0
         for state in self.sources:
-            if not state.buffer.ready() or not _batch_ready(state):
-                continue
-            circuit = state.circuit
-            if circuit is not None and circuit.limit is not None and state.running >= circuit.limit:
+            if not _may_start(state):
                 continue
             load = state.running / state.source.weight
             if best is None or load < lowest or (load == lowest and state.turn < best.turn):
@@ -169,7 +170,13 @@ class Slots:
         return best
 
 
-def _batch_ready(state: SourceState) -> bool:
+def _may_start(state: SourceState) -> bool:
+    """Whether the queue has a message, or a batch, to run, and may run it."""
+    if not state.buffer.ready():
+        return False
+    circuit = state.circuit
+    if circuit is not None and circuit.limit is not None and state.running >= circuit.limit:
+        return False
     batch = state.source.batch
     if batch is None or len(state.buffer) >= batch.size:
         return True
