@@ -34,7 +34,7 @@ def item_of(body: str, *, codec: str = "json", unwrap: str = "auto") -> Any:
 
 def _decoded(text: str, what: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_no_constant)
+        return _decode(text)
     except RecursionError:
         raise UndecodableMessageError(f"{what} is nested too deep") from None
     except ValueError as error:
@@ -44,6 +44,10 @@ def _decoded(text: str, what: str) -> Any:
 
 def _no_constant(name: str) -> Any:
     raise ValueError(name)
+
+
+# json.loads with an option makes a decoder for each call.
+_decode = json.JSONDecoder(parse_constant=_no_constant).decode
 
 
 def _text(body: str, unwrap: str) -> str:

@@ -62,12 +62,12 @@ class Outlet(Protocol):
     @property
     def sink(self) -> Sink: ...
 
-    def enter(self) -> None:
-        """A message begins that may write here."""
+    def enter(self, messages: int = 1) -> None:
+        """Messages begin that may write here."""
         ...
 
-    def leave(self) -> None:
-        """It has ended."""
+    def leave(self, messages: int = 1) -> None:
+        """They have ended."""
         ...
 
     def submit(self, entry: Entry) -> Future[None]:
@@ -114,13 +114,13 @@ class GroupCommit:
         self._closed = False
         self._thread: threading.Thread | None = None
 
-    def enter(self) -> None:
+    def enter(self, messages: int = 1) -> None:
         with self._changed:
-            self._members += 1
+            self._members += messages
 
-    def leave(self) -> None:
+    def leave(self, messages: int = 1) -> None:
         with self._changed:
-            self._members -= 1
+            self._members -= messages
             if self._waiting and self._is_complete():
                 self._changed.notify()
 
@@ -237,10 +237,10 @@ class OneByOne:
         self._clock = clock
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=f"sqs-sink-{sink.name}")
 
-    def enter(self) -> None:
+    def enter(self, messages: int = 1) -> None:
         """Nobody is waited for."""
 
-    def leave(self) -> None:
+    def leave(self, messages: int = 1) -> None:
         """Nobody is waited for."""
 
     def submit(self, entry: Entry) -> Future[None]:

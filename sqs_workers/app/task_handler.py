@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextvars import Token
 from typing import TYPE_CHECKING, Any
 
 from sqs_workers.app.context import TaskContext
@@ -71,35 +71,40 @@ class TaskHandler:
         return self._function.is_async
 
     def run(self, message: Message) -> Outcome:
-        with self._running([message]):
-            try:
-                item = self._item(message)
-                if self._inbox is not None:
-                    self._inbox.run(self, message, item)
-                else:
-                    entry = self.call(message, item)
-                    for outlet in self._outlets_for(entry):
-                        outlet.submit(entry).result()
-            except Exception as error:  # noqa: BLE001 - the outcome says it
-                return self._failed(message, error)
+        token = self._begin([message])
+        try:
+            item = self._item(message)
+            if self._inbox is not None:
+                self._inbox.run(self, message, item)
+            else:
+                entry = self.call(message, item)
+                for outlet in self._outlets_for(entry):
+                    outlet.submit(entry).result()
+        except Exception as error:  # noqa: BLE001 - the outcome says it
+            return self._failed(message, error)
+        finally:
+            self._end([message], token)
         return _SUCCEEDED
 
     async def arun(self, message: Message) -> Outcome:
-        with self._running([message]):
-            try:
-                item = self._item(message)
-                rows = await self._function.call(self._context([message]), item)
-                entry = self._entry(message, rows)
-                for outlet in self._outlets_for(entry):
-                    await self._landing.wait(outlet.submit(entry))
-            except Exception as error:  # noqa: BLE001 - the outcome says it
-                return self._failed(message, error)
+        token = self._begin([message])
+        try:
+            item = self._item(message)
+            rows = await self._function.call(self._context([message]), item)
+            entry = self._entry(message, rows)
+            for outlet in self._outlets_for(entry):
+                await self._landing.wait(outlet.submit(entry))
+        except Exception as error:  # noqa: BLE001 - the outcome says it
+            return self._failed(message, error)
+        finally:
+            self._end([message], token)
         return _SUCCEEDED
 
     def run_batch(self, messages: Sequence[Message]) -> Sequence[Outcome]:
         outcomes: dict[int, Outcome] = {}
         items: dict[int, Any] = {}
-        with self._running(messages):
+        token = self._begin(messages)
+        try:
             for index, message in enumerate(messages):
                 try:
                     items[index] = self._item(message)
@@ -107,6 +112,8 @@ class TaskHandler:
                     outcomes[index] = self._failed(message, error)
             if items:
                 outcomes.update(self._run_items(messages, items))
+        finally:
+            self._end(messages, token)
         return [outcomes[index] for index in range(len(messages))]
 
     def _run_items(self, messages: Sequence[Message], items: Mapping[int, Any]) -> dict[int, Outcome]:
@@ -174,19 +181,17 @@ class TaskHandler:
         log = logging.LoggerAdapter(self._log, extra)
         return TaskContext(self._task.name, messages, self._resources, log, tx)
 
-    @contextmanager
-    def _running(self, messages: Sequence[Message]) -> Iterator[None]:
+    def _begin(self, messages: Sequence[Message]) -> Token[Job | None]:
+        """To be followed by :meth:`_end`. No context manager: it would cost what a short handler does."""
         token = CURRENT_JOB.set(Job(messages[0], queue_name=self._task.source, name=self._task.name))
         for outlet in self._outlets:
-            for _ in messages:
-                outlet.enter()
-        try:
-            yield
-        finally:
-            for outlet in self._outlets:
-                for _ in messages:
-                    outlet.leave()
-            CURRENT_JOB.reset(token)
+            outlet.enter(len(messages))
+        return token
+
+    def _end(self, messages: Sequence[Message], token: Token[Job | None]) -> None:
+        for outlet in self._outlets:
+            outlet.leave(len(messages))
+        CURRENT_JOB.reset(token)
 
     def _failed(self, message: Message, error: BaseException) -> Outcome:
         if isinstance(error, RetryJob):

@@ -19,7 +19,7 @@ __all__ = ["Lane", "Lanes"]
 class Lane:
     """What waits to be settled in one way on one queue."""
 
-    __slots__ = ("added_at", "due", "entries", "gap", "key", "settle", "source")
+    __slots__ = ("added_at", "due", "entries", "gap", "key", "pause", "settle", "source")
 
     def __init__(
         self,
@@ -33,8 +33,15 @@ class Lane:
         self.entries: deque[Held] = deque()
         self.due = 0.0
         self.added_at = float("-inf")
-        # Seconds between additions, averaged: a second until more is known.
-        self.gap = 1.0
+        # Seconds between messages, and between additions of several, averaged: a second until more is known.
+        self.gap = self.pause = 1.0
+
+    def added(self, now: float, count: int) -> None:
+        """So many messages have been added together."""
+        passed = now - self.added_at
+        self.pause += (min(passed, 1.0) - self.pause) * 0.2
+        self.gap += (min(passed / count, 1.0) - self.gap) * min(0.2 * count, 1.0)
+        self.added_at = now
 
 
 class Lanes:

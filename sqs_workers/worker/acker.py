@@ -112,8 +112,7 @@ class Acker:
         with self._condition:
             lane = self._lane_of(wanted[0], action)
             now = self._clock.monotonic()
-            lane.gap += (min((now - lane.added_at) / count, 1.0) - lane.gap) * min(0.2 * count, 1.0)
-            lane.added_at = now
+            lane.added(now, count)
             before = len(lane.entries)
             lane.entries.extend(wanted)
             self.backlog += count
@@ -204,7 +203,9 @@ class Acker:
     def _linger(self, lane: Lane, more: bool) -> float:
         if self._flushing or not more or lane.gap > _WORTH_WAITING:
             return 0.0
-        return min(MAX_LINGER, lane.gap * (MAX_BATCH_ENTRIES + 2))
+        # Messages that end together come in bunches: until the next one, whatever the average says.
+        bunch = lane.pause * 1.5 if lane.pause <= _WORTH_WAITING else 0.0
+        return min(MAX_LINGER, max(lane.gap * (MAX_BATCH_ENTRIES + 2), bunch))
 
     def _wake(self) -> None:
         if self._waiting:

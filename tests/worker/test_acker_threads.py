@@ -7,7 +7,7 @@ import threading
 import time
 from typing import Any
 
-from sqs_workers.clock import SYSTEM_CLOCK
+from sqs_workers.clock import SYSTEM_CLOCK, ManualClock
 from sqs_workers.messages import Message
 from sqs_workers.outcome import Delete
 from sqs_workers.worker.acker import Acker
@@ -104,3 +104,29 @@ def test_all_threads_end_after_the_width_has_shrunk() -> None:
     desk.bench.wait_until(all_have_begun)
     desk.acker.width = Width(4)
     desk.close()
+
+
+def test_messages_that_end_in_bunches_fill_their_requests() -> None:
+    clock = ManualClock()
+    bench = Bench(clock)
+    bench.queue()
+    bench.transport.before["delete_batch"] = lambda url, receipts: [None] * len(receipts)
+    state = SourceState(bench.source(), clock)
+    acker = Acker(bench.transport, clock, lambda held, ok: None)
+
+    def nothing_is_due() -> bool:
+        now = clock.monotonic()
+        waiting = [lane for lane in acker._lanes if lane.entries]
+        return acker._waiting > 0 and all(len(lane.entries) < 10 and lane.due > now for lane in waiting)
+
+    for bunch in range(40):
+        ended = [Held(Message(f"{bunch}-{n}", f"{bunch}-{n}", "", {}, {}), state, 30.0) for n in range(16)]
+        acker.add_all(ended, Delete())
+        bench.wait_until(nothing_is_due)
+        clock.advance(0.011)
+        bench.wait_until(nothing_is_due)
+    assert acker.flush(clock.monotonic() + 1)
+    acker.close()
+    assert acker.join(PATIENCE)
+    # The first few go out in parts: it is not known yet when the next ones come.
+    assert bench.transport.calls["delete_batch"] <= 40 * 16 / 10 + 8
