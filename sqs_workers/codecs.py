@@ -86,9 +86,12 @@ class JSONCodec:
 
         :raises SerializationError: names the argument.
         """
+        if type(message) is dict and not message:
+            # The context of most jobs.
+            return "{}"
         try:
             text = _encode(message)
-            _check_keys(message, "")
+            _check_keys(message)
         except (TypeError, ValueError, RecursionError) as error:
             raise _refusal("json", message, error, _json_fault) from error
         return text
@@ -143,25 +146,28 @@ _encode = json.JSONEncoder(allow_nan=False).encode
 _decode = json.JSONDecoder().decode
 
 
-def _check_keys(value: Any, path: str) -> None:
-    kind = type(value)
-    if kind is str or kind is int or value is None or kind is bool:
-        return
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+
+
+def _check_keys(value: Any) -> None:
+    items: Iterable[Any] = ()
     if isinstance(value, dict):
-        for key, item in value.items():
+        for key in value:
             if not isinstance(key, str):
                 raise TypeError(f"key {key!r} of a dictionary is not a string")
-            _check_keys(item, path)
+        items = value.values()
     elif isinstance(value, (list, tuple)):
-        for item in value:
-            _check_keys(item, path)
+        items = value
+    for item in items:
+        if type(item) not in _SCALARS:
+            _check_keys(item)
 
 
 def _json_fault(value: Any) -> str | None:
     """Why JSON cannot carry ``value``, or ``None``."""
     try:
         json.dumps(value, allow_nan=False)
-        _check_keys(value, "")
+        _check_keys(value)
     except RecursionError:
         return "it is nested too deeply"
     except (TypeError, ValueError) as error:

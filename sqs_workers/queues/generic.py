@@ -134,7 +134,7 @@ class GenericQueue(WorksQueue):
     @property
     def sender(self) -> Sender:
         """Sends the messages of the queue."""
-        sender = self.__dict__.get("_sender")
+        sender: Sender | None = self.__dict__.get("_sender")
         if sender is None:
             # setdefault is atomic: two threads must not end up with two senders.
             sender = self.__dict__.setdefault(
@@ -147,7 +147,7 @@ class GenericQueue(WorksQueue):
                     clock=self.env.clock,
                 ),
             )
-        return cast("Sender", sender)
+        return sender
 
     def send_message(self, message: OutgoingMessage) -> str | None:
         """Send a message, or add it to the batch that this thread or task has open.
