@@ -8,12 +8,18 @@ from typing import TYPE_CHECKING
 from sqs_workers.limits import MAX_BATCH_ENTRIES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from sqs_workers.worker.held import Held
     from sqs_workers.worker.source import SourceState
 
 __all__ = ["Lane", "Lanes"]
+
+MAX_LINGER = 0.12
+"""Seconds that a settlement waits at most for others to share its request."""
+
+# Settlements further apart than this are sent at once: waiting would fill no batch.
+_WORTH_WAITING = 0.06
 
 
 class Lane:
@@ -36,12 +42,23 @@ class Lane:
         # Seconds between messages, and between additions of several, averaged: a second until more is known.
         self.gap = self.pause = 1.0
 
-    def added(self, now: float, count: int) -> None:
-        """So many messages have been added together."""
-        passed = now - self.added_at
-        self.pause += (min(passed, 1.0) - self.pause) * 0.2
+    def add(self, messages: Sequence[Held], now: float) -> int:
+        """Let messages wait, and measure how they come; how many waited before."""
+        before, count, passed = len(self.entries), len(messages), now - self.added_at
         self.gap += (min(passed / count, 1.0) - self.gap) * min(0.2 * count, 1.0)
+        self.pause += (min(passed, 1.0) - self.pause) * 0.2
         self.added_at = now
+        self.entries.extend(messages)
+        return before
+
+    @property
+    def linger(self) -> float:
+        """Seconds that the first of a batch waits for others."""
+        if self.gap > _WORTH_WAITING:
+            return 0.0
+        # Messages that end together come in bunches: until the next one, whatever the average says.
+        bunch = self.pause * 1.5 if self.pause <= _WORTH_WAITING else 0.0
+        return min(MAX_LINGER, max(self.gap * (MAX_BATCH_ENTRIES + 2), bunch))
 
 
 class Lanes:

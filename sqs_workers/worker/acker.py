@@ -37,11 +37,6 @@ __all__ = ["Acker"]
 
 logger = logging.getLogger(__name__)
 
-MAX_LINGER = 0.12
-"""Seconds that a settlement waits at most for others to share its request."""
-
-# Settlements further apart than this are sent at once: waiting would fill no batch.
-_WORTH_WAITING = 0.06
 _RETRY_FIRST = 0.2
 _RETRY_MAX = 5.0
 _DENIED_ATTEMPTS = 3
@@ -99,7 +94,7 @@ class Acker:
     ) -> None:
         """As :meth:`add`, for several messages of one queue.
 
-        :param wake: ``False`` if the caller is about to call :meth:`help`.
+        :param wake: ``False`` if the caller is about to call :meth:`help` or, before anything slow, :meth:`tell`.
         """
         for held in messages:
             held.action = action
@@ -108,14 +103,11 @@ class Acker:
             self._done([held for held in messages if held not in wanted], True, counted=False)
         if not wanted:
             return
-        count = len(wanted)
         with self._condition:
             lane = self._lane_of(wanted[0], action)
             now = self._clock.monotonic()
-            lane.added(now, count)
-            before = len(lane.entries)
-            lane.entries.extend(wanted)
-            self.backlog += count
+            before = lane.add(wanted, now)
+            self.backlog += len(wanted)
             if not before:
                 lane.due = now + self._linger(lane, more)
             elif not more and lane.due > now:
@@ -130,11 +122,17 @@ class Acker:
         """Make one of the requests that are due in the calling thread, and see that somebody looks after the rest."""
         with self._condition:
             work = self._take_due(self._clock.monotonic())
-            if self._untold and self._lanes.waiting:
-                self._wake()
-            self._untold = False
+            self.tell()
         if work is not None:
             self._carry_out(*work)
+
+    def tell(self) -> None:
+        """See that somebody looks after what was added without waking anybody."""
+        if self._untold:
+            with self._condition:
+                self._untold = False
+                if self._lanes.waiting:
+                    self._wake()
 
     def again(self, held: Held) -> None:
         """Repeat a change of visibility that an extension may have undone."""
@@ -201,18 +199,14 @@ class Acker:
         return self._lanes.get(held.source, kind, settle)
 
     def _linger(self, lane: Lane, more: bool) -> float:
-        if self._flushing or not more or lane.gap > _WORTH_WAITING:
-            return 0.0
-        # Messages that end together come in bunches: until the next one, whatever the average says.
-        bunch = lane.pause * 1.5 if lane.pause <= _WORTH_WAITING else 0.0
-        return min(MAX_LINGER, max(lane.gap * (MAX_BATCH_ENTRIES + 2), bunch))
+        return lane.linger if more and not self._flushing else 0.0
 
     def _wake(self) -> None:
+        if len(self._threads) - self._waiting >= self.width.value:
+            self.width.wanted()
         if self._waiting:
             self._condition.notify()
-            return
-        self.width.wanted()
-        if len(self._threads) < self.width.value and not self._closed:
+        elif len(self._threads) < self.width.value and not self._closed:
             thread = threading.Thread(target=self._run, name=f"sqs-acker-{len(self._threads)}", daemon=True)
             if start_thread(thread, others=len(self._threads)):
                 self._threads.append(thread)

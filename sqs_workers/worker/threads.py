@@ -272,6 +272,9 @@ class JobThreads:
                 return True
             work.turn = turn
             work.by_receiver = by_receiver
+            if by_receiver:
+                # It does not come to it as long as this one takes.
+                engine.acker.tell()
 
     def _settle_ended(self, *, wake: bool = True) -> None:
         ended: list[tuple[Work, float]] = []

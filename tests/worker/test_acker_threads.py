@@ -130,3 +130,22 @@ def test_messages_that_end_in_bunches_fill_their_requests() -> None:
     assert acker.join(PATIENCE)
     # The first few go out in parts: it is not known yet when the next ones come.
     assert bench.transport.calls["delete_batch"] <= 40 * 16 / 10 + 8
+
+
+def test_threads_beyond_the_width_step_in_when_the_others_hang() -> None:
+    desk = Desk()
+    states = [desk.queue(f"queue-{n}") for n in range(5)]
+    for state in states:
+        desk.add(state)
+        assert desk.asked.acquire(timeout=PATIENCE)
+    for state in states:
+        desk.let_go[state.name].set()
+    desk.bench.wait_until(lambda: desk.acker._waiting == 5)
+    desk.acker.width.value = 3
+    for state in states[:3]:
+        desk.let_go[state.name].clear()
+        desk.add(state)
+        assert desk.asked.acquire(timeout=PATIENCE)
+    desk.add(states[3])
+    desk.bench.wait_until(lambda: desk.acker.backlog == 3)
+    desk.close()

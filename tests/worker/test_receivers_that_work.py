@@ -9,6 +9,7 @@ import pytest
 
 from sqs_workers.hooks import JobFailed, MessageSettled
 from sqs_workers.messages import Message
+from sqs_workers.worker.engine import Engine
 from sqs_workers.worker.source import STALLED
 from tests.worker.kit import PATIENCE, Bench, Handler, StopAfter
 
@@ -167,6 +168,51 @@ def test_deletes_that_hang_there_do_not_keep_others_from_working() -> None:
         bench.wait_for(MessageSettled, sent + 190)
         let_go.set()
         bench.wait_for(MessageSettled, sent + 200)
+
+
+def test_what_has_ended_before_a_slow_job_is_deleted_meanwhile() -> None:
+    bench = Bench()
+    url = bench.queue()
+    bench.send("short", "slow")
+    slow, go_on = threading.Event(), threading.Event()
+
+    def job(message: Message) -> None:
+        if message.body == "slow":
+            slow.set()
+            assert go_on.wait(2 * PATIENCE)
+
+    engine = Engine(
+        [bench.source(Handler(job))],
+        bench.transport,
+        concurrency=1,
+        inline=False,
+        clock=bench.clock,
+        hooks=bench.hooks,
+    )
+    state = engine.sources[0]
+    state.url = url
+    engine.slots.jobs_took([0.0] * 100)
+    # As if a thread watched: else the receiver runs no more than one.
+    engine.executors._pool._watched = True
+
+    def receive() -> None:
+        messages = engine.transport.receive(url, state.options(10, 0))
+        assert engine.admit(state, messages, 0, helper=True)
+        assert engine.executors.help()
+        engine.acker.help()
+
+    receiver = threading.Thread(target=receive)
+    receiver.start()
+    assert slow.wait(PATIENCE)
+    bench.wait_for(MessageSettled, 1)
+    go_on.set()
+    receiver.join(PATIENCE)
+    bench.wait_for(MessageSettled, 2)
+    engine.heartbeat.close()
+    engine.acker.close()
+    engine.executors.close()
+    assert engine.acker.join(PATIENCE)
+    assert engine.executors.join(PATIENCE) == []
 
 
 def test_jobs_are_never_more_at_once_than_slots() -> None:
