@@ -13,6 +13,7 @@ import atexit
 import logging
 import random
 import threading
+import time
 import weakref
 from typing import TYPE_CHECKING
 
@@ -90,6 +91,13 @@ class Poller:
             wake_receives(self._engine.transport, self._state.url)
         except Exception:
             logger.exception("The receives of queue %s could not be woken", self._state.name)
+
+    def wait_for_answers(self, timeout: float) -> None:
+        """Wait until no receive is under way (real seconds), whatever jobs keep the threads."""
+        changed, deadline = self._engine.changed, time.monotonic() + timeout
+        with self._engine.lock:
+            while self.under_way and (left := deadline - time.monotonic()) > 0:
+                changed.wait(left)
 
     def trail(self) -> None:
         """Leave the receives under way to their threads, which give back what they bring; wait at exit."""
@@ -342,4 +350,4 @@ def give_back(engine: Engine, state: SourceState, messages: Sequence[Message]) -
 @atexit.register
 def _wait_for_trailing_receives() -> None:
     for poller in list(_trailing):
-        poller.join(poller.longest_wait + _EXIT_MARGIN)
+        poller.wait_for_answers(poller.longest_wait + _EXIT_MARGIN)

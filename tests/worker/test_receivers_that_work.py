@@ -10,6 +10,7 @@ import pytest
 from sqs_workers.hooks import JobFailed, MessageSettled
 from sqs_workers.messages import Message
 from sqs_workers.worker.engine import Engine
+from sqs_workers.worker.poller import _wait_for_trailing_receives
 from sqs_workers.worker.source import STALLED
 from tests.worker.kit import PATIENCE, Bench, Handler, StopAfter
 
@@ -123,6 +124,38 @@ def test_a_job_that_does_not_end_is_abandoned_with_its_receiver() -> None:
         # Given back: another worker may have it.
         assert bench.counts() == (1, 0)
     finally:
+        jobs.go_on.set()
+
+
+def test_the_exit_waits_for_receives_and_not_for_a_job_in_a_receiver() -> None:
+    bench = Bench()
+    bench.queue()
+    jobs = Jobs()
+    hang, hanging, let_go = threading.Event(), threading.Event(), threading.Event()
+
+    def receive(url: str, options: Any) -> None:
+        if hang.is_set() and options.wait_seconds:
+            hanging.set()
+            assert let_go.wait(PATIENCE)
+
+    bench.transport.before["receive"] = receive
+    try:
+        source = bench.source(Handler(jobs), wait_seconds=20)
+        with bench.running(source, concurrency=16, shutdown_timeout=1.0) as running:
+            sent = a_slow_one_in_a_receiver(bench, jobs)
+            bench.wait_for(MessageSettled, sent - 1)
+            hang.set()
+            bench.send("short")
+            assert hanging.wait(PATIENCE)
+            running.worker.stop()
+            assert running.join().exit_code == 3
+        at_exit = threading.Thread(target=_wait_for_trailing_receives)
+        at_exit.start()
+        let_go.set()
+        at_exit.join(PATIENCE / 2)
+        assert not at_exit.is_alive()
+    finally:
+        let_go.set()
         jobs.go_on.set()
 
 
