@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable
 from contextlib import ContextDecorator
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from sqs_workers.delivery import (
 )
 from sqs_workers.exceptions import SQSBatchError, UncertainSendError
 from sqs_workers.transport.errors import explain_send_error
+from sqs_workers.width import Places, Width
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -38,7 +40,7 @@ __all__ = ["Batch", "BatchBlock", "Sender"]
 logger = logging.getLogger(__name__)
 
 OVERLAPPING_CALLS = 8
-"""Calls of one batch that may be under way at once on a standard queue."""
+"""Calls with messages of batches that may be under way at once on a standard queue, at most."""
 
 
 class Sender:
@@ -71,6 +73,7 @@ class Sender:
         # The owner is part of the key by construction: a thread's batch dies with it, a task's likewise.
         self._of_thread = threading.local()
         self._of_task: WeakKeyDictionary[Any, Batch] = WeakKeyDictionary()
+        self._places: tuple[int, Places] | None = None
 
     def send(self, message: OutgoingMessage) -> str | None:
         """Send a message, or add it to the batch that this thread or task has open.
@@ -173,12 +176,26 @@ class Sender:
         """Collect the messages of a block and send them in as few calls as possible; see :class:`BatchBlock`."""
         return BatchBlock(self, flush_on_error=flush_on_error, pack_groups=pack_groups)
 
+    @property
+    def places(self) -> Places:
+        """How many calls of batches may overlap. A forked process begins anew: no thread of its parent's is in it."""
+        found, pid = self._places, os.getpid()
+        if found is None or found[0] != pid:
+            # A batch of a few calls is over before anything is measured: they may all overlap.
+            width = Width(start=OVERLAPPING_CALLS, least=1, limit=OVERLAPPING_CALLS, spare=1.0)
+            found = self._places = (pid, Places(width))
+        return found[1]
+
     def deliver(self, chunk: list[Positioned]) -> list[Unsent]:
         """Send one call's worth; returns what was not sent."""
         return deliver(self._call, chunk, clock=self._clock, retry=self.retry, queue_name=self.queue_name)
 
     def _call(self, messages: list[OutgoingMessage]) -> list[SendResult]:
-        return self._get_transport().send_batch(self._resolve_url(), messages)
+        url = self._resolve_url()
+        began = time.perf_counter()
+        sent = self._get_transport().send_batch(url, messages)
+        self.places.answered(time.perf_counter() - began)
+        return sent
 
 
 class BatchBlock(ContextDecorator):
@@ -243,7 +260,6 @@ class Batch:
         self._unsent: list[Unsent] = []
         self._blocked_groups: set[str | None] = set()
         self._executor: ThreadPoolExecutor | None = None
-        self._slots = threading.BoundedSemaphore(2 * OVERLAPPING_CALLS)
         self._calls: list[Future[list[Unsent]]] = []
 
     def add(self, message: OutgoingMessage) -> None:
@@ -316,16 +332,21 @@ class Batch:
             self._blocked_groups.update(failure.message.group_id for failure in failures)
 
     def _deliver_beside(self, chunk: list[Positioned]) -> None:
+        places = self._sender.places
+        if not places.overlap:
+            # The processor is what there is too little of: another thread would only take from this one.
+            self._unsent.extend(self._sender.deliver(chunk))
+            return
         # Whoever adds faster than SQS takes waits here instead of filling the memory.
-        self._slots.acquire()
+        places.take()
         try:
             call = self._submit(chunk)
         except RuntimeError:
             # No thread to be had, or the interpreter is about to end: here, then.
-            self._slots.release()
+            places.give_back()
             self._unsent.extend(self._sender.deliver(chunk))
             return
-        call.add_done_callback(lambda _: self._slots.release())
+        call.add_done_callback(lambda _: places.give_back())
         self._calls.append(call)
         if len(self._calls) > 8 * OVERLAPPING_CALLS:
             self._collect([earlier for earlier in self._calls if earlier.done()])

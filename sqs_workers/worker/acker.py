@@ -21,12 +21,12 @@ from typing_extensions import assert_never
 from sqs_workers.limits import MAX_BATCH_ENTRIES
 from sqs_workers.outcome import ChangeVisibility, Delete, Leave, MoveTo, Settlement
 from sqs_workers.transport import EntryError, ErrorKind, classify, classify_code, error_code
+from sqs_workers.width import Width
 from sqs_workers.worker.ack_lanes import Lane, Lanes
 from sqs_workers.worker.calls import join_all, start_thread
 from sqs_workers.worker.denied import DeniedNotice
 from sqs_workers.worker.held import Held, Phase, log_fields
 from sqs_workers.worker.moves import send_copy
-from sqs_workers.worker.width import Width
 
 if TYPE_CHECKING:
     from sqs_workers.clock import Clock

@@ -35,6 +35,7 @@ from sqs_workers.outcome import (
     Unsettled,
 )
 from sqs_workers.transport import connections_of
+from sqs_workers.width import Width
 from sqs_workers.worker import batches, circuit, steps
 from sqs_workers.worker.acker import Acker
 from sqs_workers.worker.executors import STOP_SHARE, Executors, Work
@@ -44,7 +45,6 @@ from sqs_workers.worker.releases import Releases
 from sqs_workers.worker.shutdown import ShutdownWatch, Watch
 from sqs_workers.worker.slots import BACKLOG_ALLOWANCE, Slots
 from sqs_workers.worker.source import SourceState
-from sqs_workers.worker.width import Width
 
 if TYPE_CHECKING:
     from sqs_workers.clock import Clock

@@ -10,8 +10,8 @@ from sqs_workers.limits import MAX_BATCH_ENTRIES
 
 if TYPE_CHECKING:
     from sqs_workers.messages import Message
+    from sqs_workers.width import Width
     from sqs_workers.worker.source import SourceState
-    from sqs_workers.worker.width import Width
 
 __all__ = ["BACKLOG_ALLOWANCE", "Slots"]
 

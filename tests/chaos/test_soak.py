@@ -10,7 +10,7 @@ import pytest
 
 from sqs_workers import create_standard_queue
 from sqs_workers.transport import Mode
-from sqs_workers.worker.width import LIMIT
+from sqs_workers.width import LIMIT
 from tests.chaos.bench import Bench
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]

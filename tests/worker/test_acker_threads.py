@@ -10,10 +10,10 @@ from typing import Any
 from sqs_workers.clock import SYSTEM_CLOCK, ManualClock
 from sqs_workers.messages import Message
 from sqs_workers.outcome import Delete
+from sqs_workers.width import LIMIT, Width
 from sqs_workers.worker.acker import Acker
 from sqs_workers.worker.held import Held
 from sqs_workers.worker.source import SourceState
-from sqs_workers.worker.width import LIMIT, Width
 from tests.worker.kit import PATIENCE, Bench
 
 

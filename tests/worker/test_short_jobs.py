@@ -9,10 +9,10 @@ import pytest
 
 from sqs_workers.hooks import JobSucceeded, MessageSettled
 from sqs_workers.messages import Message
+from sqs_workers.width import Width
 from sqs_workers.worker.slots import BACKLOG_ALLOWANCE, Slots
 from sqs_workers.worker.source import SourceState
 from sqs_workers.worker.threads import JobThreads
-from sqs_workers.worker.width import Width
 from tests.worker.kit import PATIENCE, Bench, Handler, Running, StopAfter
 
 

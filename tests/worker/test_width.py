@@ -13,7 +13,7 @@ import pytest
 from sqs_workers.hooks import MessageSettled
 from sqs_workers.transport import Boto3Transport, connections_of
 from sqs_workers.transport.queue_object import QueueObjectTransport
-from sqs_workers.worker.width import LIMIT, Width
+from sqs_workers.width import LIMIT, Width
 from tests.worker.kit import Bench, Handler
 
 
