@@ -30,7 +30,8 @@ class Costs:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "cost", "at_once"), [(0.002, 0.0021, 1), (0.012, 0.002, 6), (0.1, 0.001, 8), (0.001, 0.0006, 2)]
+    ("seconds", "cost", "at_once"),
+    [(0.002, 0.0021, 1), (0.012, 0.002, 6), (0.1, 0.001, 8), (0.001, 0.0006, 2)],
 )
 def test_as_many_as_keep_a_processor_busy(seconds: float, cost: float, at_once: int) -> None:
     costs = Costs()
