@@ -24,6 +24,7 @@ class LoopThread:
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: deque[Callable[[], Coroutine[Any, Any, None]]] = deque()
         self._told = False
+        self._current_task: Callable[[], Any] = lambda: None
 
     def submit(self, make: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run the coroutine that ``make`` returns."""
@@ -47,9 +48,7 @@ class LoopThread:
 
     def current_task(self) -> asyncio.Task[None] | None:
         """The task that runs now, on the loop."""
-        import asyncio
-
-        return asyncio.current_task()
+        return self._current_task()
 
     @property
     def cancelled_error(self) -> type[BaseException]:
@@ -75,6 +74,8 @@ class LoopThread:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
+                # Asked for every job: an import statement would cost more than the answer.
+                self._current_task = asyncio.current_task
                 self._thread = threading.Thread(
                     target=self._run, args=(self._loop,), name="sqs-loop", daemon=True
                 )
