@@ -24,7 +24,7 @@ class LoopThread:
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: deque[Callable[[], Coroutine[Any, Any, None]]] = deque()
         self._told = False
-        self._current_task: Callable[[], Any] = lambda: None
+        self._current_task: Callable[[], asyncio.Task[None] | None] = lambda: None
 
     def submit(self, make: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run the coroutine that ``make`` returns."""
